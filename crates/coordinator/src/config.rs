@@ -1,0 +1,70 @@
+//! Settings that the rules depend on. Names are those of the configuration keys they come from.
+
+/// Whose rules are played where Streamside and Kafka differ (`streamside.compat`).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Compat {
+    /// Ours: differences H1–H12 and D1–D12 hold.
+    Streamside,
+    /// Kafka's, all differences off.
+    Kafka,
+}
+
+/// Bounds on what clients may make us keep; each has a reason word or Kafka's own error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Groups in all shards together; the shell divides by the number of shards.
+    pub max_groups: usize,
+    /// Members in a group: `group.streams.max.size`, error 81.
+    pub max_members: i32,
+    /// Encoded bytes of a description: 135 `too_large`.
+    pub description_max_bytes: usize,
+    /// Nodes in a description: 135 `too_many_nodes`.
+    pub description_max_nodes: usize,
+    /// Bytes of a name in a description: 135 `name_too_long`.
+    pub description_max_name_bytes: usize,
+}
+
+/// Settings of one coordinator.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct Config {
+    pub compat: Compat,
+    /// Identity of the configured plugin; `None`: the feature is off.
+    pub plugin: Option<String>,
+    pub session_timeout_ms: i32,
+    pub heartbeat_interval_ms: i32,
+    pub initial_rebalance_delay_ms: i32,
+    pub assignment_interval_ms: i32,
+    pub task_offset_interval_ms: i32,
+    pub acceptable_recovery_lag: i64,
+    pub num_standby_replicas: i32,
+    pub assignor_name: String,
+    /// Known topics and their partition counts; empty: no topic is known.
+    pub topics: std::collections::BTreeMap<String, i32>,
+    pub limits: Limits,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            compat: Compat::Streamside,
+            plugin: Some("disk".to_owned()),
+            session_timeout_ms: 45_000,
+            heartbeat_interval_ms: 5_000,
+            initial_rebalance_delay_ms: 3_000,
+            assignment_interval_ms: 1_000,
+            task_offset_interval_ms: 60_000,
+            acceptable_recovery_lag: 10_000,
+            num_standby_replicas: 0,
+            assignor_name: "sticky".to_owned(),
+            topics: std::collections::BTreeMap::new(),
+            limits: Limits {
+                max_groups: 100_000,
+                max_members: i32::MAX,
+                description_max_bytes: 1_048_576,
+                description_max_nodes: 5_000,
+                description_max_name_bytes: 32_767,
+            },
+        }
+    }
+}

@@ -1,0 +1,84 @@
+//! What may be asked of the coordinator, or told to it.
+
+use bytes::Bytes;
+use streamside_wire::messages::streams_group_heartbeat::StreamsGroupHeartbeatRequest;
+
+use crate::description::PreparedPush;
+use crate::record::GroupId;
+
+/// Milliseconds since the Unix epoch, never running backwards within one process.
+pub type Millis = i64;
+
+/// Time and chance, as values.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Now {
+    /// The present time.
+    pub at: Millis,
+    /// A fresh random number for this call; the only source of jitter.
+    pub jitter: u32,
+}
+
+/// Ties the steps of one operation that spans several decisions. Unique within a process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct OpId(pub u64);
+
+/// Who sent a request.
+#[derive(Clone, Copy, Debug)]
+pub struct ClientContext<'a> {
+    /// `ClientId` of the request header; empty when null.
+    pub client_id: &'a str,
+    /// As Kafka shows it in a describe: `/127.0.0.1`.
+    pub client_host: &'a str,
+}
+
+/// Why a plugin call did not do its work.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum PluginFailure {
+    /// The plugin will never accept this; the message goes to the pushing client as it is.
+    Permanent { message: Option<String> },
+    /// The plugin may accept it later; the message goes to the pushing client as it is.
+    Transient { message: Option<String>, retry_after_ms: Option<u64> },
+    /// The call broke the contract (Kafka: it threw, or gave no future).
+    Contract,
+    /// The plugin reported that it is broken beyond this call (Kafka: a synchronous `Error`).
+    Fatal,
+    /// No result within the deadline; the call may still be running (H3).
+    TimedOut,
+    /// Not called: the lane of its group or the limit in flight is taken (H3).
+    Busy,
+    /// The plugin's process or thread ended during the call.
+    Crashed,
+}
+
+/// One thing to decide on. Requests over several groups arrive split by group (see [`crate::batch`]).
+#[derive(Debug)]
+pub enum Input<'a> {
+    /// StreamsGroupHeartbeat, any member epoch. Decided in one step, answered by [`crate::Reply::Heartbeat`].
+    Heartbeat { request: &'a StreamsGroupHeartbeatRequest<'a>, version: i16, client: ClientContext<'a> },
+    /// StreamsGroupTopologyDescriptionUpdate; payload already converted, its refusal (if any) inside.
+    Push { op: OpId, group: &'a str, member: &'a str, topology_epoch: i32, payload: PreparedPush },
+    /// What became of [`crate::Effect::PluginSet`]. `late`: the reply went out before (deadline), H3.
+    SetOutcome { op: OpId, result: Result<(), PluginFailure>, late: bool },
+    /// One entry of StreamsGroupDescribe. Answered by [`crate::Reply::Described`], which may ask for a read.
+    Describe { group: &'a str, include_description: bool },
+    /// What became of the read that a described entry asked for; answered by [`crate::Reply::Attached`].
+    GetOutcome { group: &'a str, epoch: i32, token: u64, result: Result<Option<Bytes>, PluginFailure> },
+    /// One id of DeleteGroups. Answered by [`crate::Reply::Deleted`], at once or after [`Input::DeleteOutcome`].
+    Delete { op: OpId, group: &'a str },
+    /// What became of [`crate::Effect::PluginDelete`], whoever asked for it.
+    DeleteOutcome { op: OpId, result: Result<(), PluginFailure>, late: bool },
+    /// All streams groups; answered by [`crate::Reply::Listed`].
+    List,
+    /// Timers: sessions, rebalance time-outs, delays. Call it when `Coordinator::next_deadline` has passed.
+    Tick,
+    /// The offset-expiration sweep of this shard (spec kip1331 §7.2).
+    Sweep,
+    /// One cleanup cycle of this shard (spec kip1331 §7.3): yields `Effect::PluginDelete` for each eligible group,
+    /// settled by [`Input::DeleteOutcome`]. The single-flight flag over all shards is the caller's.
+    CleanupCycle { first_op: OpId },
+    /// Everything that the plugin lists, for the groups of this shard: copies that it lacks are unmarked (H1).
+    /// `hash` is absent where the plugin cannot tell it.
+    PluginListed { entries: Vec<(GroupId, i32)> },
+    /// An operator's `retry`: a refusal and a back-off of this group are forgotten (H2).
+    Retry { group: &'a str },
+}

@@ -1,0 +1,7 @@
+//! Where do descriptions live?
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`api`] | the plugin trait, results, capabilities |
+
+pub mod api;
