@@ -5,6 +5,7 @@ use smallvec::SmallVec;
 use streamside_wire::messages::streams_group_describe::DescribedGroup;
 use streamside_wire::messages::streams_group_heartbeat::StreamsGroupHeartbeatResponse;
 
+use crate::description::ReadToken;
 use crate::input::OpId;
 use crate::record::{GroupId, Record};
 
@@ -35,7 +36,8 @@ pub enum Reply<'a> {
     /// To [`crate::Input::Describe`].
     Described { entry: Box<DescribedGroup>, read: Option<Read> },
     /// To [`crate::Input::GetOutcome`]: `TopologyDescriptionStatus`, and the encoded description when it is AVAILABLE (3).
-    Attached { status: i8, description: Option<Bytes> },
+    /// `fatal`: the plugin is broken beyond this call, and under `Compat::Kafka` the whole batch answers -1.
+    Attached { status: i8, description: Option<Bytes>, fatal: bool },
     /// To one id of a DeleteGroups, in v3 form; see `batch` for older versions.
     Deleted { op: OpId, error_code: i16, error_message: Option<String> },
     /// To [`crate::Input::List`].
@@ -52,7 +54,7 @@ pub struct Read {
     /// E of the entry, and S.
     pub epoch: i32,
     /// Returned in [`crate::Input::GetOutcome`]: which state of the mark the read belongs to.
-    pub token: u64,
+    pub token: ReadToken,
 }
 
 /// A row of ListGroups.

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use streamside_wire::messages::streams_group_heartbeat::StreamsGroupHeartbeatRequest;
 
-use crate::description::PreparedPush;
+use crate::description::{PreparedPush, ReadToken};
 use crate::record::GroupId;
 
 /// Milliseconds since the Unix epoch, never running backwards within one process.
@@ -62,7 +62,7 @@ pub enum Input<'a> {
     /// One entry of StreamsGroupDescribe. Answered by [`crate::Reply::Described`], which may ask for a read.
     Describe { group: &'a str, include_description: bool },
     /// What became of the read that a described entry asked for; answered by [`crate::Reply::Attached`].
-    GetOutcome { group: &'a str, epoch: i32, token: u64, result: Result<Option<Bytes>, PluginFailure> },
+    GetOutcome { group: &'a str, epoch: i32, token: ReadToken, result: Result<Option<Bytes>, PluginFailure> },
     /// One id of DeleteGroups. Answered by [`crate::Reply::Deleted`], at once or after [`Input::DeleteOutcome`].
     Delete { op: OpId, group: &'a str },
     /// What became of [`crate::Effect::PluginDelete`], whoever asked for it.
