@@ -1,1 +1,27 @@
-//! testkit
+//! How do we know?
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`schema`] | message shapes, read from `schema.txt` |
+//! | [`codec`] | JSON <-> bytes by those shapes; nothing of what is judged is used to judge |
+//! | [`connection`] | one client connection: requests, answers by correlation id, raw bytes |
+//! | [`scenario`] | recorded scenarios, and which of them fit a server |
+//! | [`expectation`] | variables, repetitions, marks, comparison with defaults |
+//! | [`player`] | plays scenarios in threads and reports |
+//!
+//! ```no_run
+//! use streamside_testkit::{player::Player, scenario};
+//!
+//! let all = scenario::load(std::path::Path::new("tests/scenarios"))?;
+//! let fitting: Vec<_> = all.into_iter().filter(|s| scenario::Selection::provides(&["plugin"]).fits(s)).collect();
+//! println!("{}", Player::new(9092).play_all(&fitting, 8));
+//! # Ok::<(), scenario::LoadError>(())
+//! ```
+
+mod base64;
+pub mod codec;
+pub mod connection;
+pub mod expectation;
+pub mod player;
+pub mod scenario;
+pub mod schema;
