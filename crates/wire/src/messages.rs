@@ -1,6 +1,17 @@
-//! Requests and responses, one module an API. Fields stand in the order of the wire.
+//! Requests and responses, one module an API. Fields stand in the order of the wire; each field's doc says in which
+//! versions it is, and may be null.
 
+pub mod api_versions;
 pub mod delete_groups;
+pub mod describe_cluster;
+pub mod describe_groups;
+pub mod find_coordinator;
+pub mod list_groups;
+pub mod list_offsets;
+pub mod metadata;
+pub mod offset_fetch;
+pub mod sasl_authenticate;
+pub mod sasl_handshake;
 pub mod streams_group_describe;
 pub mod streams_group_heartbeat;
 pub mod streams_group_topology_description_update;

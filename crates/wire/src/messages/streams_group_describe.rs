@@ -34,7 +34,7 @@ structure! {
         /// Bits; the default says that nobody asked.
         authorized_operations: i32 [0..] = i32::MIN,
         topology_description: Option<DescriptionField> [1..] null [1..] = None,
-        /// 0 not requested, 1 not stored, 2 error, 3 available.
+        /// 0 not requested, 1 not stored, 2 error, 3 available (kip1331 §5.2).
         topology_description_status: i8 [1..] = 0,
         assignor_name: Option<String> [1..] null [1..] [ignorable] = None,
     }
