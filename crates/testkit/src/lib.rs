@@ -8,6 +8,10 @@
 //! | [`scenario`] | recorded scenarios, and which of them fit a server |
 //! | [`expectation`] | variables, repetitions, marks, comparison with defaults |
 //! | [`player`] | plays scenarios in threads and reports |
+//! | [`client`] | join, beat, push, describe, delete in one line |
+//! | [`topologies`] | the collection of `tests/topologies`, and chains of any size |
+//! | [`server`] | the real binary: ports, folder, log, signals, restarts |
+//! | [`process`] | memory, processor time, limits of a process |
 //!
 //! ```no_run
 //! use streamside_testkit::{player::Player, scenario};
@@ -19,9 +23,13 @@
 //! ```
 
 mod base64;
+pub mod client;
 pub mod codec;
 pub mod connection;
 pub mod expectation;
 pub mod player;
+pub mod process;
 pub mod scenario;
 pub mod schema;
+pub mod server;
+pub mod topologies;

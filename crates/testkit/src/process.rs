@@ -1,0 +1,100 @@
+//! What the system says of a process: memory, processor time, limits, signals.
+
+use std::fs;
+use std::io;
+use std::time::Duration;
+
+use rustix::process::{Pid, Resource, Rlimit, Signal, getrlimit, kill_process, setrlimit};
+
+fn status_kib(pid: u32, key: &str) -> Option<u64> {
+    let text = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    text.lines().find_map(|line| {
+        line.strip_prefix(key)?
+            .split_whitespace()
+            .next()?
+            .parse()
+            .ok()
+    })
+}
+
+/// Resident memory in bytes; `None` when the process is gone.
+#[must_use]
+pub fn resident_bytes(pid: u32) -> Option<u64> {
+    status_kib(pid, "VmRSS:").map(|kib| kib * 1024)
+}
+
+/// Threads of a process.
+#[must_use]
+pub fn threads(pid: u32) -> Option<u64> {
+    status_kib(pid, "Threads:")
+}
+
+/// User and system time of all threads so far, in steps of 10 ms.
+#[must_use]
+pub fn cpu(pid: u32) -> Option<Duration> {
+    let text = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The command's name stands in brackets and may hold anything, so fields are counted from the last bracket.
+    let (_, fields) = text.rsplit_once(')')?;
+    let ticks: Vec<u64> = fields
+        .split_whitespace()
+        .skip(11)
+        .take(2)
+        .map_while(|f| f.parse().ok())
+        .collect();
+    Some(Duration::from_millis(ticks.iter().sum::<u64>() * 10))
+}
+
+fn signal(pid: u32, signal: Signal) -> io::Result<()> {
+    let pid = i32::try_from(pid)
+        .ok()
+        .and_then(Pid::from_raw)
+        .ok_or(io::ErrorKind::InvalidInput)?;
+    Ok(kill_process(pid, signal)?)
+}
+
+/// SIGTERM.
+///
+/// # Errors
+/// The process is gone.
+pub fn terminate(pid: u32) -> io::Result<()> {
+    signal(pid, Signal::TERM)
+}
+
+/// SIGKILL, as `kill -9` sends it.
+///
+/// # Errors
+/// The process is gone.
+pub fn kill(pid: u32) -> io::Result<()> {
+    signal(pid, Signal::KILL)
+}
+
+/// Raises this process' limit of open files towards `wanted`, as far as it may, and gives what it is now. Children
+/// started afterwards have it too.
+#[must_use]
+pub fn raise_open_files(wanted: u64) -> u64 {
+    let now = getrlimit(Resource::Nofile);
+    let ceiling = now.maximum.unwrap_or(u64::MAX);
+    let current = now.current.unwrap_or(u64::MAX);
+    let raised = Rlimit {
+        current: Some(wanted.max(current).min(ceiling)),
+        maximum: now.maximum,
+    };
+    match setrlimit(Resource::Nofile, raised) {
+        Ok(()) => wanted.max(current).min(ceiling),
+        Err(_) => current,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn this_process_has_memory_threads_and_time() {
+        let pid = std::process::id();
+        assert!(resident_bytes(pid).unwrap() > 1 << 20);
+        assert!(threads(pid).unwrap() >= 1);
+        assert!(cpu(pid).unwrap() < Duration::from_secs(600));
+        assert_eq!(resident_bytes(u32::MAX), None);
+    }
+}
