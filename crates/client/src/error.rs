@@ -1,0 +1,139 @@
+//! What can go wrong between us and a cluster, in words that say what to do.
+
+use std::time::Duration;
+
+use streamside_wire::error_code::ErrorCode;
+
+use crate::options::OptionsError;
+
+/// Why a question to a cluster has no answer.
+///
+/// Cheap to clone: one failed connection hands the same error to everyone who waits on it.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// No connection could be made to any address.
+    #[error("{address} can't be reached: {reason}")]
+    Unreachable {
+        /// `host:port`, or several separated by commas.
+        address: String,
+        /// What the system said.
+        reason: String,
+    },
+    /// Nothing came in time.
+    #[error("{address} gave no answer to {what} within {} ms", after.as_millis())]
+    Timeout {
+        /// `host:port` asked.
+        address: String,
+        /// The request, or `connect`.
+        what: &'static str,
+        /// The time that was allowed.
+        after: Duration,
+    },
+    /// The encrypted connection could not be made.
+    #[error("{address}: {reason}")]
+    Tls {
+        /// `host:port` asked.
+        address: String,
+        /// What failed and what to change.
+        reason: String,
+    },
+    /// The server did not accept who we are, or could not prove who it is.
+    #[error("{address}: {reason}")]
+    Auth {
+        /// `host:port` asked.
+        address: String,
+        /// What failed and what to change.
+        reason: String,
+    },
+    /// The server lacks the request, or every version of it that we speak.
+    #[error("{address} does not offer {api} in a version that is known here (offered: {}, known: {}-{})", offered(*theirs), ours.0, ours.1)]
+    UnsupportedVersion {
+        /// `host:port` asked.
+        address: String,
+        /// Kafka's name of the request.
+        api: &'static str,
+        /// Our first and last version.
+        ours: (i16, i16),
+        /// The server's first and last version; none when it lacks the request.
+        theirs: Option<(i16, i16)>,
+    },
+    /// The other side broke the protocol, or speaks another one.
+    #[error("{address}: {reason}")]
+    Protocol {
+        /// `host:port` asked.
+        address: String,
+        /// What was wrong and what to change.
+        reason: String,
+    },
+    /// The connection ended before the answer came.
+    #[error("{address} closed the connection: {reason}")]
+    Closed {
+        /// `host:port` asked.
+        address: String,
+        /// When it ended and what to look at.
+        reason: String,
+    },
+    /// What we were told about the cluster can't be used.
+    #[error(transparent)]
+    Settings(#[from] OptionsError),
+    /// The server answered the question, or its part about one group, with an error code.
+    #[error("{api} was answered with {}{}", code.name(), suffix(message))]
+    Refused {
+        /// Kafka's name of the request.
+        api: &'static str,
+        /// Kafka's error code.
+        code: ErrorCode,
+        /// The server's own text.
+        message: Option<String>,
+    },
+}
+
+impl Error {
+    /// A stable word for metrics and logs.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Unreachable { .. } => "unreachable",
+            Self::Timeout { .. } => "timeout",
+            Self::Tls { .. } => "tls",
+            Self::Auth { .. } => "auth",
+            Self::UnsupportedVersion { .. } => "unsupported_version",
+            Self::Protocol { .. } => "protocol",
+            Self::Closed { .. } => "closed",
+            Self::Settings(_) => "settings",
+            Self::Refused { .. } => "refused",
+        }
+    }
+
+    /// The code with which the server refused; none when the answer never came or made no sense.
+    #[must_use]
+    pub fn code(&self) -> Option<ErrorCode> {
+        match self {
+            Self::Refused { code, .. } => Some(*code),
+            _ => None,
+        }
+    }
+
+    /// True when the same question may succeed on a new connection.
+    #[must_use]
+    pub fn is_connection_loss(&self) -> bool {
+        matches!(
+            self,
+            Self::Unreachable { .. } | Self::Timeout { .. } | Self::Closed { .. }
+        )
+    }
+}
+
+fn suffix(message: &Option<String>) -> String {
+    match message {
+        Some(text) if !text.is_empty() => format!(": {text}"),
+        _ => String::new(),
+    }
+}
+
+fn offered(theirs: Option<(i16, i16)>) -> String {
+    match theirs {
+        Some((first, last)) => format!("{first}-{last}"),
+        None => "none".to_owned(),
+    }
+}
