@@ -49,7 +49,12 @@ impl FromStr for Address {
     type Err = OptionsError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let refused = || bad(format!("`{}` is not of the form host:port", text.escape_debug()));
+        let refused = || {
+            bad(format!(
+                "`{}` is not of the form host:port",
+                text.escape_debug()
+            ))
+        };
         // Kafka also takes PROTOCOL://host:port here.
         let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
         let (host, port) = rest.rsplit_once(':').ok_or_else(refused)?;
@@ -58,8 +63,14 @@ impl FromStr for Address {
             None if host.contains(':') => return Err(refused()),
             None => host,
         };
-        let port = port.parse::<u16>().ok().filter(|port| *port != 0).ok_or_else(refused)?;
-        if host.is_empty() || host.contains(|c: char| c.is_whitespace() || c.is_control() || "/@".contains(c)) {
+        let port = port
+            .parse::<u16>()
+            .ok()
+            .filter(|port| *port != 0)
+            .ok_or_else(refused)?;
+        if host.is_empty()
+            || host.contains(|c: char| c.is_whitespace() || c.is_control() || "/@".contains(c))
+        {
             return Err(refused());
         }
         Ok(Self {
@@ -87,14 +98,27 @@ mod tests {
 
     #[test]
     fn addresses_are_read_and_shown() {
-        let list = Address::parse_list("a:1, [::1]:9092,,SSL://b.example:65535").expect("a good list");
+        let list =
+            Address::parse_list("a:1, [::1]:9092,,SSL://b.example:65535").expect("a good list");
         let shown: Vec<String> = list.iter().map(ToString::to_string).collect();
         assert_eq!(shown, ["a:1", "[::1]:9092", "b.example:65535"]);
     }
 
     #[test]
     fn what_is_no_address_is_refused() {
-        for text in ["", ",", "host", "host:", "host:0", "host:65536", ":1", "::1:9092", "[::1:9092", "a b:1", "http://u@h/:1"] {
+        for text in [
+            "",
+            ",",
+            "host",
+            "host:",
+            "host:0",
+            "host:65536",
+            ":1",
+            "::1:9092",
+            "[::1:9092",
+            "a b:1",
+            "http://u@h/:1",
+        ] {
             assert!(Address::parse_list(text).is_err(), "{text}");
         }
         assert!(Address::parse_list(&"h:1,".repeat(101)).is_err());

@@ -107,7 +107,9 @@ impl Cluster {
         if let Some(connection) = held.as_ref().filter(|c| !c.is_failed()) {
             return Ok(Arc::clone(connection));
         }
-        let connection = Arc::new(Connection::open(address, &self.inner.options, self.inner.tls.as_ref()).await?);
+        let connection = Arc::new(
+            Connection::open(address, &self.inner.options, self.inner.tls.as_ref()).await?,
+        );
         *held = Some(Arc::clone(&connection));
         Ok(connection)
     }
@@ -200,7 +202,12 @@ impl Cluster {
     }
 
     fn bootstrap(&self) -> String {
-        let all: Vec<String> = self.inner.bootstrap.iter().map(ToString::to_string).collect();
+        let all: Vec<String> = self
+            .inner
+            .bootstrap
+            .iter()
+            .map(ToString::to_string)
+            .collect();
         all.join(",")
     }
 }
@@ -215,7 +222,10 @@ pub(crate) fn advertised(server: &str, host: String, port: i32) -> Result<Addres
         Ok(port) if port != 0 && !host.is_empty() => Ok(Address { host, port }),
         _ => Err(Error::Protocol {
             address: server.to_owned(),
-            reason: format!("it names a broker at `{}:{port}`, which is no address", host.escape_debug()),
+            reason: format!(
+                "it names a broker at `{}:{port}`, which is no address",
+                host.escape_debug()
+            ),
         }),
     }
 }

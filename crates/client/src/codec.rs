@@ -3,10 +3,8 @@
 use std::borrow::Cow;
 
 use bytes::{Buf as _, Bytes, BytesMut};
-use streamside_wire::Message;
-use streamside_wire::header::{self, RequestHeader, ResponseHeader};
-use streamside_wire::reader::Reader;
-use streamside_wire::writer::Writer;
+use streamside_wire::header::{RequestHeader, ResponseHeader};
+use streamside_wire::{Message, Reader, frame};
 
 /// The whole frame of a request, its length first; the error is a sentence for people.
 pub(crate) fn request<'q, Q: Message<'q>>(
@@ -16,8 +14,6 @@ pub(crate) fn request<'q, Q: Message<'q>>(
     client_id: &str,
 ) -> Result<Bytes, String> {
     let mut bytes = BytesMut::new();
-    let mut writer = Writer::new(&mut bytes);
-    writer.i32(0);
     let head = RequestHeader {
         api_key: Q::API_KEY,
         api_version: version,
@@ -25,20 +21,20 @@ pub(crate) fn request<'q, Q: Message<'q>>(
         client_id: Some(Cow::Borrowed(client_id)),
         ..Default::default()
     };
-    head.encode(&mut writer).map_err(|e| e.to_string())?;
-    request.encode(&mut writer, version).map_err(|e| e.to_string())?;
-    let length = i32::try_from(bytes.len() - 4).map_err(|_| "it is longer than 2 GiB".to_owned())?;
-    if let Some(place) = bytes.first_chunk_mut::<4>() {
-        *place = length.to_be_bytes();
-    }
+    frame::encode_request(&mut bytes, &head, request).map_err(|e| e.to_string())?;
     Ok(bytes.freeze())
 }
 
 /// Takes the header off an answer; the error continues the sentence "its answer to X …".
-pub(crate) fn answer_body(mut frame: Bytes, api_key: i16, version: i16, correlation_id: i32) -> Result<Bytes, String> {
-    let form = header::response_header_version(api_key, version);
+pub(crate) fn answer_body(
+    mut frame: Bytes,
+    api_key: i16,
+    version: i16,
+    correlation_id: i32,
+) -> Result<Bytes, String> {
     let mut reader = Reader::new(&frame);
-    let head = ResponseHeader::decode(&mut reader, form).map_err(|e| format!("has a header that can't be read: {e}"))?;
+    let head = ResponseHeader::decode(&mut reader, api_key, version)
+        .map_err(|e| format!("has a header that can't be read: {e}"))?;
     if head.correlation_id != correlation_id {
         return Err(format!(
             "carries the number {} where {correlation_id} was due",
@@ -53,22 +49,4 @@ pub(crate) fn answer_body(mut frame: Bytes, api_key: i16, version: i16, correlat
 /// Reads a message; bytes behind it are passed over, as Kafka's clients do.
 pub(crate) fn decode<'a, A: Message<'a>>(body: &'a [u8], version: i16) -> Result<A, String> {
     A::decode(&mut Reader::new(body), version).map_err(|e| e.to_string())
-}
-
-/// Kafka's name of a request that we send.
-pub(crate) fn name(api_key: i16) -> &'static str {
-    match api_key {
-        3 => "Metadata",
-        10 => "FindCoordinator",
-        16 => "ListGroups",
-        17 => "SaslHandshake",
-        18 => "ApiVersions",
-        36 => "SaslAuthenticate",
-        42 => "DeleteGroups",
-        60 => "DescribeCluster",
-        88 => "StreamsGroupHeartbeat",
-        89 => "StreamsGroupDescribe",
-        93 => "StreamsGroupTopologyDescriptionUpdate",
-        _ => "a request",
-    }
 }

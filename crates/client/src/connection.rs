@@ -10,8 +10,9 @@ use std::time::Duration;
 use bytes::{Buf as _, Bytes, BytesMut};
 use rustls::ClientConfig;
 use rustls::pki_types::ServerName;
-use streamside_wire::frame;
 use streamside_wire::Message;
+use streamside_wire::api_key;
+use streamside_wire::frame::{self, Intruder};
 use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _};
 use tokio::net::TcpStream;
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc, oneshot};
@@ -74,7 +75,11 @@ impl Connection {
     ///
     /// # Errors
     /// Any kind but `refused`.
-    pub(crate) async fn open(address: &Address, options: &Options, tls: Option<&Arc<ClientConfig>>) -> Result<Self, Error> {
+    pub(crate) async fn open(
+        address: &Address,
+        options: &Options,
+        tls: Option<&Arc<ClientConfig>>,
+    ) -> Result<Self, Error> {
         let shown = address.to_string();
         let tcp = connect(address, options.connect_timeout).await?;
         let stream: Box<dyn Stream> = match tls {
@@ -89,7 +94,13 @@ impl Connection {
             failed: Notify::new(),
         });
         let (jobs, queue) = mpsc::channel(MAX_IN_FLIGHT);
-        let task = tokio::spawn(run(Arc::clone(&shared), stream, queue, options.max_answer_bytes)).abort_handle();
+        let task = tokio::spawn(run(
+            Arc::clone(&shared),
+            stream,
+            queue,
+            options.max_answer_bytes,
+        ))
+        .abort_handle();
         let mut connection = Self {
             shared,
             jobs,
@@ -127,7 +138,7 @@ impl Connection {
             .map(|(_, last)| last)
             .ok_or_else(|| Error::UnsupportedVersion {
                 address: self.shared.address.clone(),
-                api: codec::name(Q::API_KEY),
+                api: api_key::name(Q::API_KEY),
                 ours,
                 theirs,
             })
@@ -137,7 +148,11 @@ impl Connection {
     ///
     /// # Errors
     /// When the connection fails, the time runs out, or the answer makes no sense.
-    pub async fn call<'q, Q: Message<'q>, A: for<'a> Message<'a>>(&self, request: &Q, version: i16) -> Result<A, Error> {
+    pub async fn call<'q, Q: Message<'q>, A: for<'a> Message<'a>>(
+        &self,
+        request: &Q,
+        version: i16,
+    ) -> Result<A, Error> {
         self.ask(request, version).await?.decode()
     }
 
@@ -145,13 +160,20 @@ impl Connection {
     ///
     /// # Errors
     /// As [`Connection::call`].
-    pub async fn ask<'q, Q: Message<'q>>(&self, request: &Q, version: i16) -> Result<Answer, Error> {
-        let api = codec::name(Q::API_KEY);
+    pub async fn ask<'q, Q: Message<'q>>(
+        &self,
+        request: &Q,
+        version: i16,
+    ) -> Result<Answer, Error> {
+        let api = api_key::name(Q::API_KEY);
         let correlation = self.next_correlation.fetch_add(1, Ordering::Relaxed) & i32::MAX;
-        let bytes = codec::request(request, version, correlation, &self.client_id).map_err(|reason| Error::Protocol {
-            address: self.shared.address.clone(),
-            reason: format!("{api} can't be written in version {version}: {reason}"),
-        })?;
+        let bytes =
+            codec::request(request, version, correlation, &self.client_id).map_err(|reason| {
+                Error::Protocol {
+                    address: self.shared.address.clone(),
+                    reason: format!("{api} can't be written in version {version}: {reason}"),
+                }
+            })?;
         let (answer, answered) = oneshot::channel();
         let exchange = async {
             let permit = Arc::clone(&self.in_flight).acquire_owned().await.ok();
@@ -166,7 +188,9 @@ impl Connection {
             if self.jobs.send(Job { bytes, waiter }).await.is_err() {
                 return Err(self.shared.failure());
             }
-            answered.await.unwrap_or_else(|_| Err(self.shared.failure()))
+            answered
+                .await
+                .unwrap_or_else(|_| Err(self.shared.failure()))
         };
         let body = match timeout(self.request_timeout, exchange).await {
             Ok(body) => body?,
@@ -306,7 +330,10 @@ impl Shared {
 
     /// What a failed read means: a TLS alert after the handshake, or an end.
     fn broken(&self, partial: Option<(usize, usize)>, error: &io::Error) -> Error {
-        if error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
+        if error
+            .get_ref()
+            .is_some_and(|inner| inner.is::<rustls::Error>())
+        {
             return Error::Tls {
                 address: self.address.clone(),
                 reason: tls::explain(error),
@@ -322,7 +349,9 @@ impl Shared {
             (state.answered, state.waiters.front().map(|w| w.api))
         };
         let mut reason = match (partial, waiting) {
-            (Some((got, of)), _) => format!("in the middle of an answer, after {got} of {of} bytes"),
+            (Some((got, of)), _) => {
+                format!("in the middle of an answer, after {got} of {of} bytes")
+            }
             (None, Some(api)) => format!("before it answered {api}"),
             (None, None) => "while nothing was asked".to_owned(),
         };
@@ -348,7 +377,12 @@ impl Shared {
 }
 
 /// Owns the stream until it fails or the connection is dropped.
-async fn run(shared: Arc<Shared>, stream: Box<dyn Stream>, queue: mpsc::Receiver<Job>, max_answer_bytes: usize) {
+async fn run(
+    shared: Arc<Shared>,
+    stream: Box<dyn Stream>,
+    queue: mpsc::Receiver<Job>,
+    max_answer_bytes: usize,
+) {
     let (reader, writer) = tokio::io::split(stream);
     tokio::select! {
         error = read_answers(&shared, reader, max_answer_bytes) => { shared.fail(error); }
@@ -357,7 +391,11 @@ async fn run(shared: Arc<Shared>, stream: Box<dyn Stream>, queue: mpsc::Receiver
     }
 }
 
-async fn write_requests(shared: &Shared, mut writer: impl AsyncWrite + Unpin, mut queue: mpsc::Receiver<Job>) -> Error {
+async fn write_requests(
+    shared: &Shared,
+    mut writer: impl AsyncWrite + Unpin,
+    mut queue: mpsc::Receiver<Job>,
+) -> Error {
     while let Some(job) = queue.recv().await {
         if shared.enqueue(job.waiter).is_err() {
             break;
@@ -373,7 +411,11 @@ async fn write_requests(shared: &Shared, mut writer: impl AsyncWrite + Unpin, mu
     shared.failure()
 }
 
-async fn read_answers(shared: &Shared, mut reader: impl AsyncRead + Unpin, max_answer_bytes: usize) -> Error {
+async fn read_answers(
+    shared: &Shared,
+    mut reader: impl AsyncRead + Unpin,
+    max_answer_bytes: usize,
+) -> Error {
     let mut buffer = BytesMut::new();
     let mut first = true;
     loop {
@@ -385,9 +427,13 @@ async fn read_answers(shared: &Shared, mut reader: impl AsyncRead + Unpin, max_a
         {
             return shared.protocol(reason);
         }
-        let length = match frame::check_length(buffer.get_i32(), max_answer_bytes) {
+        let length = match frame::check_response_length(buffer.get_i32(), max_answer_bytes) {
             Ok(length) => length,
-            Err(error) => return shared.protocol(format!("it sent an answer of a length that can't be read: {error}")),
+            Err(error) => {
+                return shared.protocol(format!(
+                    "it sent an answer of a length that can't be read: {error}"
+                ));
+            }
         };
         if let Err(error) = fill(shared, &mut reader, &mut buffer, length, Some(length)).await {
             return error;
@@ -419,11 +465,15 @@ async fn fill(
 
 /// Names a listener that answers in another protocol.
 fn stranger(first_bytes: &[u8]) -> Option<String> {
-    // A TLS record: alert (21) or handshake (22), major version 3.
-    if matches!(first_bytes, [21 | 22, 3, ..]) {
-        return Some("it speaks TLS; set security.protocol=SSL (SASL_SSL with a login)".to_owned());
-    }
-    frame::diagnose(first_bytes).map(|intruder| format!("it does not speak the Kafka protocol but {intruder}"))
+    frame::diagnose(first_bytes).map(|intruder| match intruder {
+        Intruder::TlsHello | Intruder::TlsAlert => {
+            "the listener speaks TLS; set security.protocol=SSL (SASL_SSL with a login)".to_owned()
+        }
+        other => format!(
+            "it speaks {} and not the Kafka protocol; check the port",
+            other.name()
+        ),
+    })
 }
 
 async fn connect(address: &Address, within: Duration) -> Result<TcpStream, Error> {
@@ -444,11 +494,13 @@ async fn connect(address: &Address, within: Duration) -> Result<TcpStream, Error
         }
         Err(last)
     };
-    let tcp = timeout(within, attempt).await.map_err(|_| Error::Timeout {
-        address: address.to_string(),
-        what: "a connection attempt",
-        after: within,
-    })??;
+    let tcp = timeout(within, attempt)
+        .await
+        .map_err(|_| Error::Timeout {
+            address: address.to_string(),
+            what: "a connection attempt",
+            after: within,
+        })??;
     // Without it a small request may wait for the acknowledgement of the one before.
     if let Err(error) = tcp.set_nodelay(true) {
         tracing::debug!(address = %address, %error, "no TCP_NODELAY");
@@ -466,7 +518,8 @@ async fn encrypt(
         address: address.to_string(),
         reason,
     };
-    let name = ServerName::try_from(address.host.clone()).map_err(|_| failed("its host is no name that a certificate can carry".to_owned()))?;
+    let name = ServerName::try_from(address.host.clone())
+        .map_err(|_| failed("its host is no name that a certificate can carry".to_owned()))?;
     let handshake = tokio_rustls::TlsConnector::from(Arc::clone(config)).connect(name, tcp);
     match timeout(within, handshake).await {
         Ok(Ok(stream)) => Ok(stream),

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use ring::rand::{SecureRandom as _, SystemRandom};
 use streamside_wire::Message as _;
+use streamside_wire::api_key;
 use streamside_wire::messages::streams_group_heartbeat::{
-    Endpoint, KeyValue, StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, TaskIds, Topology,
+    Endpoint, KeyValue, StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, TaskIds,
+    Topology,
 };
 use streamside_wire::messages::streams_group_topology_description_update::{
     StreamsGroupTopologyDescriptionUpdateRequest, StreamsGroupTopologyDescriptionUpdateResponse,
@@ -14,7 +16,6 @@ use streamside_wire::messages::streams_group_topology_description_update::{
 use streamside_wire::messages::topology_description::TopologyDescription;
 
 use crate::cluster::{Cluster, Retry, is_worth_another_try, refusal};
-use crate::codec;
 use crate::error::Error;
 
 /// The epoch of a member that joins.
@@ -127,8 +128,11 @@ impl Member {
         if let Ok(millis @ 1..) = u64::try_from(answer.heartbeat_interval_ms) {
             self.interval = Duration::from_millis(millis);
         }
-        if let (Some(active), Some(standby), Some(warmup)) = (&answer.active_tasks, &answer.standby_tasks, &answer.warmup_tasks)
-        {
+        if let (Some(active), Some(standby), Some(warmup)) = (
+            &answer.active_tasks,
+            &answer.standby_tasks,
+            &answer.warmup_tasks,
+        ) {
             // An assignment is confirmed by owning it.
             self.confirm = Some([active.clone(), standby.clone(), warmup.clone()]);
         }
@@ -147,13 +151,15 @@ impl Member {
             topology_description: description,
             ..Default::default()
         };
-        let api = codec::name(StreamsGroupTopologyDescriptionUpdateRequest::API_KEY);
+        let api = api_key::name(StreamsGroupTopologyDescriptionUpdateRequest::API_KEY);
         let mut retry = Retry::new(self.cluster.options());
         loop {
             let outcome = async {
                 let connection = self.cluster.coordinator(&self.options.group_id).await?;
-                let version = connection.version::<StreamsGroupTopologyDescriptionUpdateRequest>()?;
-                let answer: StreamsGroupTopologyDescriptionUpdateResponse = connection.call(&request, version).await?;
+                let version =
+                    connection.version::<StreamsGroupTopologyDescriptionUpdateRequest>()?;
+                let answer: StreamsGroupTopologyDescriptionUpdateResponse =
+                    connection.call(&request, version).await?;
                 refusal(api, answer.error_code, answer.error_message).map_or(Ok(()), Err)
             };
             match outcome.await {
@@ -184,8 +190,12 @@ impl Member {
         Ok(())
     }
 
-    async fn send(&self, epoch: i32, joins: bool) -> Result<StreamsGroupHeartbeatResponse<'static>, Error> {
-        let api = codec::name(StreamsGroupHeartbeatRequest::API_KEY);
+    async fn send(
+        &self,
+        epoch: i32,
+        joins: bool,
+    ) -> Result<StreamsGroupHeartbeatResponse<'static>, Error> {
+        let api = api_key::name(StreamsGroupHeartbeatRequest::API_KEY);
         let request = self.request(epoch, joins);
         let mut retry = Retry::new(self.cluster.options());
         loop {
@@ -194,7 +204,8 @@ impl Member {
                 let version = connection.version::<StreamsGroupHeartbeatRequest<'_>>()?;
                 let answer = connection.ask(&request, version).await?;
                 let answer = owned(answer.decode::<StreamsGroupHeartbeatResponse<'_>>()?);
-                refusal(api, answer.error_code, answer.error_message.clone()).map_or(Ok(answer), Err)
+                refusal(api, answer.error_code, answer.error_message.clone())
+                    .map_or(Ok(answer), Err)
             };
             match outcome.await {
                 Err(error) if is_worth_another_try(&error) => {
@@ -277,7 +288,9 @@ fn uuid() -> String {
     number = (number & !(0x3 << 62)) | (0x2 << 62);
     let hex = format!("{number:032x}");
     let parts = [(0, 8), (8, 12), (12, 16), (16, 20), (20, 32)];
-    parts.map(|(from, to)| hex.get(from..to).unwrap_or_default()).join("-")
+    parts
+        .map(|(from, to)| hex.get(from..to).unwrap_or_default())
+        .join("-")
 }
 
 #[cfg(test)]
@@ -289,7 +302,10 @@ mod tests {
         let (a, b) = (uuid(), uuid());
         assert_ne!(a, b);
         assert_eq!(a.len(), 36);
-        let marks: Vec<char> = [8, 13, 14, 18, 23].iter().filter_map(|&at| a.chars().nth(at)).collect();
+        let marks: Vec<char> = [8, 13, 14, 18, 23]
+            .iter()
+            .filter_map(|&at| a.chars().nth(at))
+            .collect();
         assert_eq!(marks, ['-', '-', '4', '-', '-']);
         assert!(a.chars().nth(19).is_some_and(|c| "89ab".contains(c)));
     }

@@ -5,7 +5,9 @@ use base64::engine::general_purpose::STANDARD_NO_PAD as BASE64;
 use bytes::Bytes;
 use ring::rand::{SecureRandom as _, SystemRandom};
 use streamside_wire::error_code::ErrorCode;
-use streamside_wire::messages::sasl_authenticate::{SaslAuthenticateRequest, SaslAuthenticateResponse};
+use streamside_wire::messages::sasl_authenticate::{
+    SaslAuthenticateRequest, SaslAuthenticateResponse,
+};
 use streamside_wire::messages::sasl_handshake::{SaslHandshakeRequest, SaslHandshakeResponse};
 
 use crate::connection::Connection;
@@ -25,7 +27,9 @@ pub(crate) async fn login(connection: &Connection, login: &Login) -> Result<(), 
     // Version 0 would send the mechanism's messages without a request around them.
     let version = connection.version::<SaslHandshakeRequest>()?;
     if version < 1 {
-        return Err(refused("its login is older than Kafka 1.0 and not spoken here".to_owned()));
+        return Err(refused(
+            "its login is older than Kafka 1.0 and not spoken here".to_owned(),
+        ));
     }
     let request = SaslHandshakeRequest {
         mechanism: mechanism.to_owned(),
@@ -35,7 +39,12 @@ pub(crate) async fn login(connection: &Connection, login: &Login) -> Result<(), 
     match ErrorCode(answer.error_code) {
         ErrorCode::NONE => {}
         ErrorCode::UNSUPPORTED_SASL_MECHANISM => {
-            let offered: Vec<String> = answer.mechanisms.iter().take(20).map(|m| m.escape_debug().to_string()).collect();
+            let offered: Vec<String> = answer
+                .mechanisms
+                .iter()
+                .take(20)
+                .map(|m| m.escape_debug().to_string())
+                .collect();
             return Err(refused(format!(
                 "it does not take the login mechanism {mechanism}; set sasl.mechanism to one of: {}",
                 offered.join(", ")
@@ -46,7 +55,12 @@ pub(crate) async fn login(connection: &Connection, login: &Login) -> Result<(), 
                 "this listener takes no login; set security.protocol=PLAINTEXT (SSL when encrypted)".to_owned(),
             ));
         }
-        other => return Err(refused(format!("it refused the login mechanism {mechanism}: {}", other.name()))),
+        other => {
+            return Err(refused(format!(
+                "it refused the login mechanism {mechanism}: {}",
+                other.name()
+            )));
+        }
     }
 
     match login.mechanism {
@@ -69,7 +83,12 @@ async fn scram(connection: &Connection, login: &Login, hash: Hash) -> Result<(),
     SystemRandom::new()
         .fill(&mut random)
         .map_err(|_| refused("the system gave no randomness for the login".to_owned()))?;
-    let first = ClientFirst::new(hash, &login.username, &login.password, BASE64.encode(random));
+    let first = ClientFirst::new(
+        hash,
+        &login.username,
+        &login.password,
+        BASE64.encode(random),
+    );
     let challenge = exchange(connection, first.message().into_bytes()).await?;
     let last = first.answer(&challenge).map_err(refused)?;
     let proof = exchange(connection, last.message().as_bytes().to_vec()).await?;

@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use streamside_wire::error_code::ErrorCode;
 use streamside_wire::Message as _;
+use streamside_wire::api_key;
+use streamside_wire::error_code::ErrorCode;
 use streamside_wire::messages::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 
-use crate::codec;
 use crate::connection::Connection;
 use crate::error::Error;
 
@@ -24,7 +24,10 @@ impl Versions {
 
     fn from_answer(answer: &ApiVersionsResponse) -> Self {
         let rows = answer.api_keys.iter().take(MAX_ROWS);
-        Self(rows.map(|row| (row.api_key, (row.min_version, row.max_version))).collect())
+        Self(
+            rows.map(|row| (row.api_key, (row.min_version, row.max_version)))
+                .collect(),
+        )
     }
 }
 
@@ -47,7 +50,7 @@ pub(crate) async fn negotiate(connection: &Connection) -> Result<Versions, Error
         let listed = Versions::from_answer(&answer).get(ApiVersionsRequest::API_KEY);
         if code != ErrorCode::UNSUPPORTED_VERSION {
             return Err(Error::Refused {
-                api: codec::name(ApiVersionsRequest::API_KEY),
+                api: api_key::name(ApiVersionsRequest::API_KEY),
                 code,
                 message: None,
             });
@@ -56,7 +59,7 @@ pub(crate) async fn negotiate(connection: &Connection) -> Result<Versions, Error
     }
     Err(Error::UnsupportedVersion {
         address: connection.address().to_owned(),
-        api: codec::name(ApiVersionsRequest::API_KEY),
+        api: api_key::name(ApiVersionsRequest::API_KEY),
         ours: (0, ours),
         theirs: None,
     })
