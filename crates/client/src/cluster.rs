@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use ring::rand::{SecureRandom as _, SystemRandom};
 use rustls::ClientConfig;
-use streamside_wire::Message;
 use streamside_wire::error_code::ErrorCode;
 use streamside_wire::messages::metadata::{MetadataRequest, MetadataResponse};
 use tokio::time::Instant;
