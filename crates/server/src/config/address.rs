@@ -1,0 +1,135 @@
+//! `HOST:PORT` and `PLAINTEXT://HOST:PORT`, IPv6 in brackets.
+
+use std::fmt;
+use std::net::IpAddr;
+
+/// A host as written and a port.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HostPort {
+    /// A name, an IPv4 address, or an IPv6 address without brackets.
+    pub host: String,
+    /// The port; 0 asks for a free one.
+    pub port: u16,
+}
+
+impl fmt::Display for HostPort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if self.host.contains(':') {
+            write!(f, "[{}]:{}", self.host, self.port)
+        } else {
+            write!(f, "{}:{}", self.host, self.port)
+        }
+    }
+}
+
+impl HostPort {
+    /// Parses `HOST:PORT`. The error says what is wrong, as a phrase.
+    pub fn parse(text: &str) -> Result<Self, String> {
+        let (host, port) = if let Some(rest) = text.strip_prefix('[') {
+            let (host, rest) = rest.split_once(']').ok_or("the bracket of the IPv6 address is not closed")?;
+            let address: std::net::Ipv6Addr =
+                host.parse().map_err(|_| format!("{host:?} in brackets is not an IPv6 address"))?;
+            let port = rest.strip_prefix(':').ok_or("no port after the IPv6 address")?;
+            (address.to_string(), port)
+        } else {
+            let (host, port) = text.rsplit_once(':').ok_or("no port")?;
+            if host.contains(':') {
+                return Err("an IPv6 address stands in brackets, as [::1]:9092".to_owned());
+            }
+            (host.to_owned(), port)
+        };
+        let digits = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
+        let port = port.parse::<u16>().ok().filter(|_| digits).ok_or_else(|| format!("{port:?} is not a port from 0 to 65535"))?;
+        let fits = host.len() <= 255
+            && host.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b':'));
+        if !fits {
+            return Err(format!("{host:?} is not a host name or an address"));
+        }
+        Ok(Self { host, port })
+    }
+
+    /// Whether this means all addresses: empty, `0.0.0.0`, `::`, or the like.
+    pub fn is_wildcard(&self) -> bool {
+        self.host.is_empty()
+            || match self.host.parse::<IpAddr>() {
+                Ok(IpAddr::V6(v6)) => v6.is_unspecified() || v6.to_ipv4_mapped().is_some_and(|v4| v4.is_unspecified()),
+                Ok(IpAddr::V4(v4)) => v4.is_unspecified(),
+                Err(_) => self.host == "0",
+            }
+    }
+
+    /// Whether only this machine can reach it.
+    pub fn is_loopback(&self) -> bool {
+        match self.host.parse::<IpAddr>() {
+            Ok(IpAddr::V6(v6)) => v6.is_loopback() || v6.to_ipv4_mapped().is_some_and(|v4| v4.is_loopback()),
+            Ok(IpAddr::V4(v4)) => v4.is_loopback(),
+            Err(_) => self.host.eq_ignore_ascii_case("localhost"),
+        }
+    }
+
+    /// The host to bind: an empty one is the IPv4 wildcard.
+    pub fn bind_host(&self) -> &str {
+        if self.host.is_empty() { "0.0.0.0" } else { &self.host }
+    }
+}
+
+/// Parses the one listener of `listeners` or `advertised.listeners`.
+pub fn parse_listener(text: &str) -> Result<HostPort, String> {
+    let mut parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
+    let one = parts.next().ok_or("no listener is given")?;
+    if parts.next().is_some() {
+        return Err("only one listener can be given".to_owned());
+    }
+    let (protocol, address) = one.split_once("://").ok_or("a listener begins with its protocol, as PLAINTEXT://")?;
+    match protocol.to_ascii_uppercase().as_str() {
+        "PLAINTEXT" => HostPort::parse(address),
+        "SSL" | "SASL_PLAINTEXT" | "SASL_SSL" => Err(format!("{protocol} is not in this build; PLAINTEXT is")),
+        _ => Err(format!("{protocol:?} is not a protocol; this build has PLAINTEXT")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn listeners_of_both_address_families_are_read() {
+        let v4 = parse_listener("PLAINTEXT://127.0.0.1:9092").unwrap();
+        assert_eq!((v4.host.as_str(), v4.port, v4.is_wildcard(), v4.is_loopback()), ("127.0.0.1", 9092, false, true));
+        let v6 = parse_listener("plaintext://[::1]:9093").unwrap();
+        assert_eq!((v6.host.as_str(), v6.port, v6.is_loopback()), ("::1", 9093, true));
+        assert_eq!(v6.to_string(), "[::1]:9093");
+        assert!(parse_listener("PLAINTEXT://:9092").unwrap().is_wildcard());
+        assert_eq!(parse_listener("PLAINTEXT://kafka.example.org:0").unwrap().to_string(), "kafka.example.org:0");
+    }
+
+    #[test]
+    fn every_spelling_of_the_wildcard_is_known() {
+        for host in ["0.0.0.0", "[::]", "[0:0::0]", "[::ffff:0.0.0.0]", "", "0"] {
+            assert!(HostPort::parse(&format!("{host}:1")).unwrap().is_wildcard(), "{host}");
+        }
+        assert!(!HostPort::parse("[::1]:1").unwrap().is_wildcard());
+    }
+
+    #[test]
+    fn wrong_listeners_say_what_is_wrong() {
+        for (text, part) in [
+            ("", "no listener"),
+            ("127.0.0.1:9092", "begins with its protocol"),
+            ("PLAINTEXT://127.0.0.1", "no port"),
+            ("PLAINTEXT://127.0.0.1:", "not a port"),
+            ("PLAINTEXT://127.0.0.1:70000", "not a port"),
+            ("PLAINTEXT://127.0.0.1:+5", "not a port"),
+            ("PLAINTEXT://::1:9092", "in brackets"),
+            ("PLAINTEXT://[::1:9092", "not closed"),
+            ("PLAINTEXT://[127.0.0.1]:1", "not an IPv6 address"),
+            ("PLAINTEXT://a b:1", "not a host name"),
+            ("PLAINTEXT://a:1,PLAINTEXT://b:2", "only one"),
+            ("SASL_SSL://a:1", "not in this build"),
+            ("HTTP://a:1", "not a protocol"),
+        ] {
+            let error = parse_listener(text).unwrap_err();
+            assert!(error.contains(part), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! The typed settings that the rest of the server reads.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use streamside_coordinator::{Compat, Config as CoordinatorConfig, Limits};
+
+use super::address::HostPort;
+use super::source::Effective;
+
+/// Everything configured, checked, with units.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Where to listen (`listeners`); port 0 takes a free one.
+    pub listener: HostPort,
+    /// What to tell clients (`advertised.listeners`). Port 0: the one that was bound.
+    pub advertised: HostPort,
+    /// `max.connections`.
+    pub max_connections: usize,
+    /// `max.connections.per.ip`.
+    pub max_connections_per_ip: usize,
+    /// `connections.max.idle.ms`; `None`: never.
+    pub connections_max_idle: Option<Duration>,
+    /// `socket.request.max.bytes`.
+    pub request_max_bytes: usize,
+    /// `streamside.frame.timeout.ms`.
+    pub frame_timeout: Duration,
+    /// `streamside.connect.timeout.ms`.
+    pub connect_timeout: Duration,
+    /// `streamside.shutdown.timeout.ms`.
+    pub shutdown_timeout: Duration,
+    /// `streamside.worker.threads`, resolved; at least 1.
+    pub worker_threads: usize,
+    /// Of streams groups.
+    pub groups: GroupSettings,
+    /// `offsets.retention.minutes`.
+    pub offsets_retention: Duration,
+    /// `offsets.retention.check.interval.ms`.
+    pub offsets_retention_check_interval: Duration,
+    /// `streamside.topics`.
+    pub topics: BTreeMap<String, i32>,
+    /// `streamside.compat`.
+    pub compat: Compat,
+    /// Of the plugin.
+    pub plugin: PluginSettings,
+    /// `streamside.description.max.bytes`.
+    pub description_max_bytes: usize,
+    /// `streamside.description.max.nodes`.
+    pub description_max_nodes: usize,
+    /// `streamside.description.max.name.bytes`.
+    pub description_max_name_bytes: usize,
+    /// `streamside.max.groups`.
+    pub max_groups: usize,
+    /// `streamside.data.dir`.
+    pub data_dir: PathBuf,
+    /// `streamside.cluster.name`; `None`: the cluster id.
+    pub cluster_name: Option<String>,
+    /// Of HTTP.
+    pub http: HttpSettings,
+    /// Of logs.
+    pub log: LogSettings,
+    /// `streamside.metrics.per.group`.
+    pub metrics_per_group: bool,
+    /// Every known key with its effective value and origin, in the table's order.
+    pub effective: Vec<Effective>,
+}
+
+/// `group.streams.*`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub struct GroupSettings {
+    pub session_timeout_ms: i32,
+    pub heartbeat_interval_ms: i32,
+    pub max_size: i32,
+    pub initial_rebalance_delay_ms: i32,
+    pub assignment_interval_ms: i32,
+    pub num_standby_replicas: i32,
+    pub num_warmup_replicas: i32,
+    pub task_offset_interval_ms: i32,
+    pub acceptable_recovery_lag: i64,
+    pub assignor: String,
+    pub rack_aware_assignment_tags: Vec<String>,
+}
+
+/// Of the topology description plugin.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PluginSettings {
+    /// `group.streams.topology.description.plugin.class`; `None`: the feature is off.
+    pub class: Option<String>,
+    /// `streamside.plugin.config.*`, the prefix taken off.
+    pub config: BTreeMap<String, String>,
+    /// `streamside.plugin.call.timeout.ms`.
+    pub call_timeout: Duration,
+    /// `streamside.plugin.max.in.flight`.
+    pub max_in_flight: usize,
+    /// `streamside.history.max.versions`, a group.
+    pub history_max_versions: usize,
+    /// `streamside.history.max.age.days`.
+    pub history_max_age: Duration,
+}
+
+/// Of HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HttpSettings {
+    /// `streamside.http.listen`; `None`: off.
+    pub listen: Option<HostPort>,
+    /// `streamside.http.token.file`, resolved.
+    pub token_file: PathBuf,
+    /// `streamside.http.plaintext=accept`.
+    pub plaintext: bool,
+}
+
+/// Shape of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs)]
+pub enum LogFormat {
+    Text,
+    Json,
+}
+
+/// Of logs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogSettings {
+    /// `streamside.log.format`.
+    pub format: LogFormat,
+    /// `streamside.log.level`.
+    pub level: String,
+}
+
+impl Settings {
+    /// What one of `shards` coordinators is given; `plugin` is the identity that the resolver gave to the plugin.
+    pub fn coordinator_config(&self, plugin: Option<String>, shards: usize) -> CoordinatorConfig {
+        CoordinatorConfig {
+            compat: self.compat,
+            plugin,
+            session_timeout_ms: self.groups.session_timeout_ms,
+            heartbeat_interval_ms: self.groups.heartbeat_interval_ms,
+            initial_rebalance_delay_ms: self.groups.initial_rebalance_delay_ms,
+            assignment_interval_ms: self.groups.assignment_interval_ms,
+            task_offset_interval_ms: self.groups.task_offset_interval_ms,
+            acceptable_recovery_lag: self.groups.acceptable_recovery_lag,
+            num_standby_replicas: self.groups.num_standby_replicas,
+            assignor_name: self.groups.assignor.clone(),
+            topics: self.topics.clone(),
+            limits: Limits {
+                max_groups: self.max_groups.div_ceil(shards.max(1)),
+                max_members: self.groups.max_size,
+                description_max_bytes: self.description_max_bytes,
+                description_max_nodes: self.description_max_nodes,
+                description_max_name_bytes: self.description_max_name_bytes,
+            },
+        }
+    }
+}
