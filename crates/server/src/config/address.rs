@@ -39,7 +39,11 @@ impl HostPort {
             (host.to_owned(), port)
         };
         let digits = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
-        let port = port.parse::<u16>().ok().filter(|_| digits).ok_or_else(|| format!("{port:?} is not a port from 0 to 65535"))?;
+        let port = port
+            .parse::<u16>()
+            .ok()
+            .filter(|_| digits)
+            .ok_or_else(|| format!("{port:?} is not a port from 0 to 65535"))?;
         let fits = host.len() <= 255
             && host.bytes().all(|b| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'-' | b'_' | b':'));
         if !fits {

@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use streamside_coordinator::Compat;
 
+use super::ConfigError;
 use super::address::{HostPort, parse_listener};
 use super::keys::{self, Built, Key, Kind};
 use super::near::nearest;
 use super::settings::{GroupSettings, HttpSettings, LogFormat, LogSettings, PluginSettings, Settings};
 use super::source::{Effective, Mistake, Origin, Raw, substitute};
-use super::ConfigError;
 
 const PLUGIN_CLASS: &str = "group.streams.topology.description.plugin.class";
 const HIDDEN: &str = "[hidden]";
@@ -83,7 +83,10 @@ impl Checker<'_> {
             let instead = if key.name.ends_with('*') {
                 "leave it out".to_owned()
             } else {
-                format!("only its default can be given ({})", if key.default.is_empty() { "empty" } else { key.default })
+                format!(
+                    "only its default can be given ({})",
+                    if key.default.is_empty() { "empty" } else { key.default }
+                )
             };
             problem = Some(format!("not in this build; {instead}"));
         }
@@ -97,7 +100,12 @@ impl Checker<'_> {
         };
         let value = if let Some(problem) = problem {
             let shown = if secret { HIDDEN.to_owned() } else { written.to_owned() };
-            self.mistakes.push(Mistake { subject: name.to_owned(), value: Some(shown), origin: origin.clone(), problem });
+            self.mistakes.push(Mistake {
+                subject: name.to_owned(),
+                value: Some(shown),
+                origin: origin.clone(),
+                problem,
+            });
             key.default.to_owned()
         } else {
             value
@@ -145,7 +153,10 @@ impl Checker<'_> {
         let log = self.log();
         let cluster_name = Some(self.text("streamside.cluster.name")).filter(|name| !name.is_empty());
         if cluster_name.as_ref().is_some_and(|name| name.chars().count() > 255 || name.chars().any(char::is_control)) {
-            self.wrong("streamside.cluster.name", "must be a name of at most 255 characters, none of them a control character");
+            self.wrong(
+                "streamside.cluster.name",
+                "must be a name of at most 255 characters, none of them a control character",
+            );
         }
         let idle: i64 = self.number("connections.max.idle.ms");
         let threads: usize = self.number("streamside.worker.threads");
@@ -184,7 +195,10 @@ impl Checker<'_> {
         let listener = match parse_listener(&self.text("listeners")) {
             Ok(listener) => listener,
             Err(problem) => {
-                self.wrong("listeners", format!("{problem}; must be one listener, as PLAINTEXT://127.0.0.1:9092 or PLAINTEXT://[::1]:9092"));
+                self.wrong(
+                    "listeners",
+                    format!("{problem}; must be one listener, as PLAINTEXT://127.0.0.1:9092 or PLAINTEXT://[::1]:9092"),
+                );
                 fallback
             }
         };
@@ -201,7 +215,10 @@ impl Checker<'_> {
         let advertised = match parse_listener(&text) {
             Ok(advertised) => advertised,
             Err(problem) => {
-                self.wrong("advertised.listeners", format!("{problem}; must be one listener, as PLAINTEXT://kafka.example.org:9092"));
+                self.wrong(
+                    "advertised.listeners",
+                    format!("{problem}; must be one listener, as PLAINTEXT://kafka.example.org:9092"),
+                );
                 return (listener.clone(), listener);
             }
         };
@@ -270,7 +287,9 @@ impl Checker<'_> {
                         self.wrong("streamside.topics", format!("{item}: the topic is named twice"));
                     }
                 }
-                Err(problem) => self.wrong("streamside.topics", format!("{item}: {problem}; must be a list of NAME:PARTITIONS")),
+                Err(problem) => {
+                    self.wrong("streamside.topics", format!("{item}: {problem}; must be a list of NAME:PARTITIONS"))
+                }
             }
         }
         topics
@@ -293,7 +312,10 @@ impl Checker<'_> {
             match HostPort::parse(&text) {
                 Ok(address) => Some(address),
                 Err(problem) => {
-                    self.wrong("streamside.http.listen", format!("{problem}; must be HOST:PORT, as 127.0.0.1:13310 or [::1]:13310, or off"));
+                    self.wrong(
+                        "streamside.http.listen",
+                        format!("{problem}; must be HOST:PORT, as 127.0.0.1:13310 or [::1]:13310, or off"),
+                    );
                     None
                 }
             }

@@ -65,9 +65,20 @@ mod tests {
             assert_eq!(nearest(slip), Some(known), "{slip}");
         }
         for other in [
-            "broker.id", "log.dirs", "log.dir", "node.id", "group.consumer.session.timeout.ms", "process.roles",
-            "socket.send.buffer.bytes", "num.network.threads", "log.retention.minutes", "group.share.max.size",
-            "group.consumer.max.session.timeout.ms", "max.connection.creation.rate", "zookeeper.connect", "streamside.seed",
+            "broker.id",
+            "log.dirs",
+            "log.dir",
+            "node.id",
+            "group.consumer.session.timeout.ms",
+            "process.roles",
+            "socket.send.buffer.bytes",
+            "num.network.threads",
+            "log.retention.minutes",
+            "group.share.max.size",
+            "group.consumer.max.session.timeout.ms",
+            "max.connection.creation.rate",
+            "zookeeper.connect",
+            "streamside.seed",
         ] {
             assert_eq!(nearest(other), None, "{other}");
         }

@@ -103,10 +103,10 @@ mod tests {
 
     #[test]
     fn lines_are_continued_and_escapes_read() {
-        assert_eq!(pairs("a = x,\\\n    y\\\\\nb=\\u00e9\\t\\q\\ud83d\\ude00"), [
-            ("a".to_owned(), "x,y\\".to_owned()),
-            ("b".to_owned(), "é\tq😀".to_owned()),
-        ]);
+        assert_eq!(
+            pairs("a = x,\\\n    y\\\\\nb=\\u00e9\\t\\q\\ud83d\\ude00"),
+            [("a".to_owned(), "x,y\\".to_owned()), ("b".to_owned(), "é\tq😀".to_owned()),]
+        );
         assert_eq!(parse("x=1\r\ny=2\r\n").unwrap()[1], (2, "y".to_owned(), "2".to_owned()));
     }
 

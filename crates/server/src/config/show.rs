@@ -20,9 +20,7 @@ pub fn effective(settings: &Settings, changed: bool) -> String {
 
 /// The same as JSON: a list of key, value, origin.
 pub fn effective_json(settings: &Settings, changed: bool) -> serde_json::Value {
-    let entry = |e: &super::source::Effective| {
-        serde_json::json!({"key": e.key, "value": e.shown, "origin": e.origin.to_string()})
-    };
+    let entry = |e: &super::source::Effective| serde_json::json!({"key": e.key, "value": e.shown, "origin": e.origin.to_string()});
     settings.effective.iter().filter(|e| !changed || e.origin != Origin::Default).map(entry).collect()
 }
 
@@ -49,7 +47,11 @@ In TOML a key can't be a value and a table at once: quote it as `\"streamside.up
 ",
     );
     for section in Section::ALL {
-        let _ = writeln!(out, "\n## {}\n\n| key | default | allowed | when | meaning |\n|---|---|---|---|---|", section.title());
+        let _ = writeln!(
+            out,
+            "\n## {}\n\n| key | default | allowed | when | meaning |\n|---|---|---|---|---|",
+            section.title()
+        );
         for key in KEYS.iter().filter(|key| key.section == section) {
             let default = if key.default.is_empty() { "empty".to_owned() } else { format!("`{}`", key.default) };
             let allowed = match key.kind {

@@ -108,7 +108,10 @@ fn every_mistake_is_told_at_once_with_key_value_origin_and_what_is_allowed() {
     ]);
     assert_eq!(told.len(), 5, "{told:?}");
     let all = told.join("\n");
-    assert!(all.contains("group.streams.max.size=0 (from --override): must be a whole number from 1 to 2147483647"), "{all}");
+    assert!(
+        all.contains("group.streams.max.size=0 (from --override): must be a whole number from 1 to 2147483647"),
+        "{all}"
+    );
     assert!(all.contains("streamside.compat=Kafka (from --override): must be one of streamside, kafka"), "{all}");
     assert!(all.contains("must be true or false"), "{all}");
     assert!(all.contains("nonsense (from --override): an override is written as key=value"), "{all}");
@@ -116,15 +119,28 @@ fn every_mistake_is_told_at_once_with_key_value_origin_and_what_is_allowed() {
 
 #[test]
 fn bounds_hold_at_and_fail_beyond() {
-    for good in ["group.streams.assignment.interval.ms=0", "group.streams.assignment.interval.ms=15000",
-        "group.streams.num.warmup.replicas=20", "group.streams.task.offset.interval.ms=15000",
-        "offsets.retention.minutes=2147483647", "max.connections=0", "connections.max.idle.ms=-1"] {
+    for good in [
+        "group.streams.assignment.interval.ms=0",
+        "group.streams.assignment.interval.ms=15000",
+        "group.streams.num.warmup.replicas=20",
+        "group.streams.task.offset.interval.ms=15000",
+        "offsets.retention.minutes=2147483647",
+        "max.connections=0",
+        "connections.max.idle.ms=-1",
+    ] {
         assert!(load(&with(&[good])).is_ok(), "{good}");
     }
-    for bad in ["group.streams.assignment.interval.ms=-1", "group.streams.assignment.interval.ms=15001",
-        "group.streams.num.warmup.replicas=21", "group.streams.task.offset.interval.ms=14999",
-        "offsets.retention.minutes=0", "offsets.retention.minutes=2147483648", "max.connections=-1",
-        "socket.request.max.bytes=0", "max.connections="] {
+    for bad in [
+        "group.streams.assignment.interval.ms=-1",
+        "group.streams.assignment.interval.ms=15001",
+        "group.streams.num.warmup.replicas=21",
+        "group.streams.task.offset.interval.ms=14999",
+        "offsets.retention.minutes=0",
+        "offsets.retention.minutes=2147483648",
+        "max.connections=-1",
+        "socket.request.max.bytes=0",
+        "max.connections=",
+    ] {
         assert_eq!(mistakes(&[bad]).len(), 1, "{bad}");
     }
     let never = load(&with(&["connections.max.idle.ms=-1"])).unwrap().settings;
@@ -141,8 +157,12 @@ fn kip1331_9_1_keys_hold_against_each_other() {
         &["group.streams.min.session.timeout.ms=1000", "group.streams.session.timeout.ms=5000"],
         &["group.streams.heartbeat.interval.ms=5000", "less than group.streams.session.timeout.ms"],
     );
-    let lab = ["group.streams.min.session.timeout.ms=1000", "group.streams.session.timeout.ms=8000",
-        "group.streams.min.heartbeat.interval.ms=100", "group.streams.heartbeat.interval.ms=1000"];
+    let lab = [
+        "group.streams.min.session.timeout.ms=1000",
+        "group.streams.session.timeout.ms=8000",
+        "group.streams.min.heartbeat.interval.ms=100",
+        "group.streams.heartbeat.interval.ms=1000",
+    ];
     assert!(load(&with(&lab)).is_ok());
 }
 
@@ -173,7 +193,12 @@ fn what_this_build_lacks_says_so_unless_it_is_the_default() {
 
 #[test]
 fn topics_are_named_with_their_partitions() {
-    for (bad, part) in [("a", "no partition count"), ("a:0", "not a partition count"), ("a b:1", "not a topic name"), ("a:1,a:2", "named twice")] {
+    for (bad, part) in [
+        ("a", "no partition count"),
+        ("a:0", "not a partition count"),
+        ("a b:1", "not a topic name"),
+        ("a:1,a:2", "named twice"),
+    ] {
         one_mistake(&[&format!("streamside.topics={bad}")], &[part]);
     }
 }
@@ -204,8 +229,10 @@ fn values_behind_references_and_secrets_are_not_shown() {
 
 #[test]
 fn a_reload_takes_what_may_change_and_keeps_the_rest() {
-    let before = load(&with(&["listeners=PLAINTEXT://127.0.0.1:0", "streamside.plugin.config.a=${env:X}"])
-        .tap(|s| s.environment = vec![("X".to_owned(), "${literal".to_owned())]))
+    let before = load(
+        &with(&["listeners=PLAINTEXT://127.0.0.1:0", "streamside.plugin.config.a=${env:X}"])
+            .tap(|s| s.environment = vec![("X".to_owned(), "${literal".to_owned())]),
+    )
     .unwrap()
     .settings;
     let sources = with(&["listeners=PLAINTEXT://127.0.0.1:1", "streamside.log.level=debug", "max.connections=5"]);
@@ -240,7 +267,10 @@ fn the_documentation_is_what_the_table_says() {
         std::fs::write(&path, &expected).unwrap();
     }
     let found = std::fs::read_to_string(&path).unwrap_or_default();
-    assert!(found == expected, "docs/configuration.md is out of date: STREAMSIDE_WRITE_DOCS=1 cargo test -p streamside documentation");
+    assert!(
+        found == expected,
+        "docs/configuration.md is out of date: STREAMSIDE_WRITE_DOCS=1 cargo test -p streamside documentation"
+    );
 }
 
 #[test]

@@ -99,7 +99,9 @@ impl Collector for Scrape {
             ("plugin", plugin.as_str()),
             ("cluster", cluster.as_str()),
         ];
-        out.0.encode_descriptor("streamside", "What runs here", None, MetricType::Info)?.encode_info(&labels.as_slice())?;
+        out.0
+            .encode_descriptor("streamside", "What runs here", None, MetricType::Info)?
+            .encode_info(&labels.as_slice())?;
         sensors(metrics, &mut out)?;
         traffic(metrics, &mut out)?;
         // Taken out of the lock first: the source may be slow.
@@ -130,7 +132,13 @@ fn traffic(metrics: &Metrics, out: &mut Writer<'_, '_>) -> Result<(), Error> {
     out.gauge("streamside_connections", "Client connections", metrics.connections() as f64)?;
     out.counter("streamside_connections_opened", "Client connections taken", metrics.connections_opened.load(Relaxed))?;
     let bytes = [("read", metrics.bytes_read.load(Relaxed)), ("written", metrics.bytes_written.load(Relaxed))];
-    out.labelled("streamside_bytes", "Bytes of requests and answers", "direction", MetricType::Counter, bytes.into_iter())?;
+    out.labelled(
+        "streamside_bytes",
+        "Bytes of requests and answers",
+        "direction",
+        MetricType::Counter,
+        bytes.into_iter(),
+    )?;
 
     let requests: Vec<_> = Api::ALL
         .iter()
@@ -138,34 +146,73 @@ fn traffic(metrics: &Metrics, out: &mut Writer<'_, '_>) -> Result<(), Error> {
         .filter(|(_, snapshot)| snapshot.count > 0)
         .collect();
     out.histogram("streamside_request_seconds", "Time from a whole request to its answer", &requests)?;
-    let calls: Vec<_> = PluginOp::ALL
-        .iter()
-        .map(|op| (vec![("op", op.name())], metrics.plugin_calls.snapshot(*op as usize)))
-        .collect();
+    let calls: Vec<_> =
+        PluginOp::ALL.iter().map(|op| (vec![("op", op.name())], metrics.plugin_calls.snapshot(*op as usize))).collect();
     out.histogram("streamside_plugin_seconds", "Time of plugin calls", &calls)?;
 
     let pushes = locked(&metrics.pushes).clone();
-    out.labelled("streamside_pushes", "Pushes answered", "result", MetricType::Counter, pushes.iter().map(|(k, v)| (*k, *v)))?;
+    out.labelled(
+        "streamside_pushes",
+        "Pushes answered",
+        "result",
+        MetricType::Counter,
+        pushes.iter().map(|(k, v)| (*k, *v)),
+    )?;
     let limits = locked(&metrics.limits).clone();
-    out.labelled("streamside_limit_hits", "Limits met", "limit", MetricType::Counter, limits.iter().map(|(k, v)| (*k, *v)))?;
-    out.counter("streamside_topology_changes", "Accepted descriptions that differ from the one before", metrics.topology_changes.load(Relaxed))?;
-    out.counter("streamside_solicitations", "Members asked for their description", metrics.solicitations.load(Relaxed))?;
+    out.labelled(
+        "streamside_limit_hits",
+        "Limits met",
+        "limit",
+        MetricType::Counter,
+        limits.iter().map(|(k, v)| (*k, *v)),
+    )?;
+    out.counter(
+        "streamside_topology_changes",
+        "Accepted descriptions that differ from the one before",
+        metrics.topology_changes.load(Relaxed),
+    )?;
+    out.counter(
+        "streamside_solicitations",
+        "Members asked for their description",
+        metrics.solicitations.load(Relaxed),
+    )?;
 
-    out.histogram("streamside_journal_commit_seconds", "Time of journal commits", &[(Vec::new(), metrics.commits.snapshot(0))])?;
+    out.histogram(
+        "streamside_journal_commit_seconds",
+        "Time of journal commits",
+        &[(Vec::new(), metrics.commits.snapshot(0))],
+    )?;
     out.counter("streamside_journal_records", "Records committed", metrics.commit_records.load(Relaxed))?;
     out.counter("streamside_journal_failures", "Commits that failed", metrics.commit_failures.load(Relaxed))
 }
 
 fn gauges(gauges: &Gauges, out: &mut Writer<'_, '_>) -> Result<(), Error> {
-    out.labelled("streamside_groups", "Groups by what is known of their description", "description", MetricType::Gauge, gauges.groups.iter().copied())?;
+    out.labelled(
+        "streamside_groups",
+        "Groups by what is known of their description",
+        "description",
+        MetricType::Gauge,
+        gauges.groups.iter().copied(),
+    )?;
     out.gauge("streamside_members", "Members of all groups", gauges.members as f64)?;
-    let calls = [("running", gauges.plugin_in_flight), ("hung", gauges.plugin_hung), ("waiting", gauges.plugin_waiting)];
-    out.labelled("streamside_plugin_calls", "Plugin calls not settled yet", "state", MetricType::Gauge, calls.into_iter())?;
+    let calls =
+        [("running", gauges.plugin_in_flight), ("hung", gauges.plugin_hung), ("waiting", gauges.plugin_waiting)];
+    out.labelled(
+        "streamside_plugin_calls",
+        "Plugin calls not settled yet",
+        "state",
+        MetricType::Gauge,
+        calls.into_iter(),
+    )?;
     out.counter("streamside_plugin_corrupt_reads", "Damaged copies met", gauges.plugin_corrupt_reads)?;
     if let Some(bytes) = gauges.store_bytes {
         out.gauge("streamside_store_bytes", "Bytes of the plugin's store", bytes as f64)?;
     }
-    out.gauge("streamside_journal_backlog_bytes", "Bytes that wait for the journal", gauges.journal_backlog_bytes as f64)?;
+    out.gauge(
+        "streamside_journal_backlog_bytes",
+        "Bytes that wait for the journal",
+        gauges.journal_backlog_bytes as f64,
+    )?;
     if let Some(bytes) = gauges.journal_bytes {
         out.gauge("streamside_journal_bytes", "Bytes of the journal", bytes as f64)?;
     }

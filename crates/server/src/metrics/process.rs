@@ -25,7 +25,9 @@ impl Process {
             virtual_bytes: field(&status, "VmSize:").map(|kib| kib * 1024),
             threads: field(&status, "Threads:"),
             // The folder is open itself while it is counted.
-            open_files: std::fs::read_dir("/proc/self/fd").ok().map(|entries| (entries.count() as u64).saturating_sub(1)),
+            open_files: std::fs::read_dir("/proc/self/fd")
+                .ok()
+                .map(|entries| (entries.count() as u64).saturating_sub(1)),
             cpu_seconds: cpu_ticks(&stat).map(|ticks| ticks as f64 / 100.0),
         }
     }

@@ -10,9 +10,20 @@ fn metrics() -> Arc<Metrics> {
 #[test]
 fn kip1331_10_1_all_sixteen_sensors_are_there_from_the_start_without_total() {
     let text = metrics().text();
-    for name in ["set_success", "set_error", "get_success", "get_error", "delete_success", "delete_error", "cleanup_cycle", "cleanup_eligible"] {
+    for name in [
+        "set_success",
+        "set_error",
+        "get_success",
+        "get_error",
+        "delete_success",
+        "delete_error",
+        "cleanup_cycle",
+        "cleanup_eligible",
+    ] {
         for what in ["count", "rate"] {
-            let line = format!("\nkafka_server_group_coordinator_metrics_streams_group_topology_description_{name}_{what} 0.0\n");
+            let line = format!(
+                "\nkafka_server_group_coordinator_metrics_streams_group_topology_description_{name}_{what} 0.0\n"
+            );
             assert!(text.contains(&line), "{line} is not in\n{text}");
         }
     }
@@ -41,7 +52,12 @@ fn ours_are_told_with_their_labels() {
     metrics.plugin_call(PluginOp::Set, Duration::from_millis(3));
     metrics.request(Api::of_key(88), metrics.start());
     metrics.journal_commit(7, Duration::from_micros(80));
-    metrics.set_gauges(|| Gauges { groups: vec![("available", 4)], store_bytes: Some(9), per_group: vec![("a\"} 1\nb\\".to_owned(), 2, "none")], ..Gauges::default() });
+    metrics.set_gauges(|| Gauges {
+        groups: vec![("available", 4)],
+        store_bytes: Some(9),
+        per_group: vec![("a\"} 1\nb\\".to_owned(), 2, "none")],
+        ..Gauges::default()
+    });
     let text = metrics.text();
     for line in [
         "streamside_info{version=\"0.1.0\",mode=\"standalone\",plugin=\"disk\",cluster=\"lab \\\"1\\\"\"} 1",
