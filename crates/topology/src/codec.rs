@@ -37,9 +37,7 @@ impl DecodeError {
 }
 
 /// SHA-256 of a description's encoded bytes.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct DescriptionHash(pub [u8; 32]);
 
 /// The hash of bytes that [`Description::encode`] gave.
@@ -92,16 +90,9 @@ impl Description {
 
     fn size_hint(&self) -> usize {
         let list = |names: &[String]| names.iter().map(|n| n.len() + 2).sum::<usize>();
-        let nodes = self.nodes().map(|n| {
-            n.name().len() + list(n.topics()) + list(n.stores()) + list(n.successors()) + 12
-        });
-        nodes.sum::<usize>()
-            + self
-                .subtopologies
-                .iter()
-                .map(|s| s.id.len() + 8)
-                .sum::<usize>()
-            + 16
+        let nodes =
+            self.nodes().map(|n| n.name().len() + list(n.topics()) + list(n.stores()) + list(n.successors()) + 12);
+        nodes.sum::<usize>() + self.subtopologies.iter().map(|s| s.id.len() + 8).sum::<usize>() + 16
     }
 }
 

@@ -40,29 +40,17 @@ impl Description {
     }
 
     /// As [`Description::from_wire`], taking the strings instead of copying them.
-    pub fn from_wire_owned(
-        description: wire::TopologyDescription,
-    ) -> Result<Self, ConversionError> {
+    pub fn from_wire_owned(description: wire::TopologyDescription) -> Result<Self, ConversionError> {
         let subtopologies = description.subtopologies.into_iter().map(|s| {
-            let nodes = s
-                .nodes
-                .into_iter()
-                .map(node_from_wire)
-                .collect::<Result<_, _>>()?;
-            Ok(Subtopology {
-                id: s.subtopology_id,
-                nodes,
-            })
+            let nodes = s.nodes.into_iter().map(node_from_wire).collect::<Result<_, _>>()?;
+            Ok(Subtopology { id: s.subtopology_id, nodes })
         });
         let subtopologies = subtopologies.collect::<Result<_, _>>()?;
         let global_stores = description.global_stores.into_iter().map(|g| {
             let source = node_from_wire(g.source)?;
             GlobalStore::from_nodes(source, node_from_wire(g.processor)?)
         });
-        Ok(Self {
-            subtopologies,
-            global_stores: global_stores.collect::<Result<_, _>>()?,
-        })
+        Ok(Self { subtopologies, global_stores: global_stores.collect::<Result<_, _>>()? })
     }
 
     /// The wire's struct; [`Description::from_wire`] of it gives an equal description.
@@ -102,32 +90,12 @@ impl GlobalStore {
 }
 
 fn node_from_wire(node: wire::Node) -> Result<Node, ConversionError> {
-    let wire::Node {
-        name,
-        node_type,
-        source_topics,
-        sink_topic,
-        stores,
-        successors,
-        ..
-    } = node;
+    let wire::Node { name, node_type, source_topics, sink_topic, stores, successors, .. } = node;
     let successors = Names::from(successors);
     Ok(match node_type {
-        1 => Node::Source(Source {
-            name,
-            topics: source_topics.into(),
-            successors,
-        }),
-        2 => Node::Processor(Processor {
-            name,
-            stores: stores.into(),
-            successors,
-        }),
-        3 => Node::Sink(Sink {
-            name,
-            topic: sink_topic,
-            successors,
-        }),
+        1 => Node::Source(Source { name, topics: source_topics.into(), successors }),
+        2 => Node::Processor(Processor { name, stores: stores.into(), successors }),
+        3 => Node::Sink(Sink { name, topic: sink_topic, successors }),
         other => return Err(ConversionError::UnknownNodeType(other)),
     })
 }
@@ -153,11 +121,7 @@ mod tests {
     use super::*;
 
     fn node(name: &str, node_type: i8) -> wire::Node {
-        wire::Node {
-            name: name.into(),
-            node_type,
-            ..Default::default()
-        }
+        wire::Node { name: name.into(), node_type, ..Default::default() }
     }
 
     /// Every field filled, with repetitions.
@@ -173,75 +137,41 @@ mod tests {
     }
 
     fn one(nodes: Vec<wire::Node>) -> wire::TopologyDescription {
-        let subtopology = wire::Subtopology {
-            subtopology_id: "0".into(),
-            nodes,
-            ..Default::default()
-        };
-        wire::TopologyDescription {
-            subtopologies: vec![subtopology],
-            ..Default::default()
-        }
+        let subtopology = wire::Subtopology { subtopology_id: "0".into(), nodes, ..Default::default() };
+        wire::TopologyDescription { subtopologies: vec![subtopology], ..Default::default() }
     }
 
     fn global(source: wire::Node, processor: wire::Node) -> wire::TopologyDescription {
-        let store = wire::GlobalStore {
-            source,
-            processor,
-            ..Default::default()
-        };
-        wire::TopologyDescription {
-            global_stores: vec![store],
-            ..Default::default()
-        }
+        let store = wire::GlobalStore { source, processor, ..Default::default() };
+        wire::TopologyDescription { global_stores: vec![store], ..Default::default() }
     }
 
     fn refusal(description: &wire::TopologyDescription) -> String {
-        Description::from_wire(description)
-            .unwrap_err()
-            .client_message()
+        Description::from_wire(description).unwrap_err().client_message()
     }
 
     #[test]
     fn kip1331_4_2_each_kind_keeps_its_own_fields() {
         let names = |items: &[&str]| -> Names { items.iter().copied().collect() };
-        let got =
-            Description::from_wire(&one(vec![full("a", 1), full("b", 2), full("c", 3)])).unwrap();
+        let got = Description::from_wire(&one(vec![full("a", 1), full("b", 2), full("c", 3)])).unwrap();
         let successors = names(&["c", "b"]);
         let want = vec![
-            Node::Source(Source {
-                name: "a".into(),
-                topics: names(&["t2", "t1"]),
-                successors: successors.clone(),
-            }),
+            Node::Source(Source { name: "a".into(), topics: names(&["t2", "t1"]), successors: successors.clone() }),
             Node::Processor(Processor {
                 name: "b".into(),
                 stores: names(&["s2", "s1"]),
                 successors: successors.clone(),
             }),
-            Node::Sink(Sink {
-                name: "c".into(),
-                topic: Some("out".into()),
-                successors,
-            }),
+            Node::Sink(Sink { name: "c".into(), topic: Some("out".into()), successors }),
         ];
-        assert_eq!(
-            got.subtopologies,
-            vec![Subtopology {
-                id: "0".into(),
-                nodes: want
-            }]
-        );
+        assert_eq!(got.subtopologies, vec![Subtopology { id: "0".into(), nodes: want }]);
     }
 
     #[test]
     fn kip1331_4_2_p6_unknown_node_types_are_refused() {
         for node_type in [0, 4, 99, -1, i8::MIN, i8::MAX] {
             let want = format!("Unknown topology node type: {node_type}");
-            assert_eq!(
-                refusal(&one(vec![node("a", 1), node("b", node_type)])),
-                want
-            );
+            assert_eq!(refusal(&one(vec![node("a", 1), node("b", node_type)])), want);
             assert_eq!(refusal(&global(node("a", node_type), node("b", 2))), want);
             assert_eq!(refusal(&global(node("a", 1), node("b", node_type))), want);
             // the pair is judged after both of its nodes
@@ -255,15 +185,9 @@ mod tests {
             for processor in 1..=3 {
                 let pair = global(node("a", source), node("b", processor));
                 if (source, processor) == (1, 2) {
-                    assert_eq!(
-                        Description::from_wire(&pair).map(|d| d.global_stores.len()),
-                        Ok(1)
-                    );
+                    assert_eq!(Description::from_wire(&pair).map(|d| d.global_stores.len()), Ok(1));
                 } else {
-                    assert_eq!(
-                        refusal(&pair),
-                        "Global store must be composed of a source and a processor node."
-                    );
+                    assert_eq!(refusal(&pair), "Global store must be composed of a source and a processor node.");
                 }
             }
         }
@@ -276,30 +200,15 @@ mod tests {
         assert_eq!(refusal(&both), "Unknown topology node type: 7");
         both.subtopologies.clear();
         assert_eq!(refusal(&both), "Unknown topology node type: 9");
-        both.global_stores.insert(
-            0,
-            global(node("g", 2), node("h", 1)).global_stores.remove(0),
-        );
-        assert_eq!(
-            refusal(&both),
-            "Global store must be composed of a source and a processor node."
-        );
+        both.global_stores.insert(0, global(node("g", 2), node("h", 1)).global_stores.remove(0));
+        assert_eq!(refusal(&both), "Global store must be composed of a source and a processor node.");
     }
 
     #[test]
     fn kip1331_4_2_p7_oddities_are_accepted_unchanged() {
-        assert_eq!(
-            Description::from_wire(&wire::TopologyDescription::default()),
-            Ok(Description::default())
-        );
+        assert_eq!(Description::from_wire(&wire::TopologyDescription::default()), Ok(Description::default()));
         let sink = Description::from_wire(&one(vec![node("k", 3)])).unwrap();
-        assert_eq!(
-            sink.subtopologies[0].nodes,
-            [Node::Sink(Sink {
-                name: "k".into(),
-                ..Sink::default()
-            })]
-        );
+        assert_eq!(sink.subtopologies[0].nodes, [Node::Sink(Sink { name: "k".into(), ..Sink::default() })]);
 
         let mut odd = one(vec![full("", 2), full("c", 3), node("c", 1)]);
         odd.subtopologies.push(odd.subtopologies[0].clone());
@@ -307,14 +216,7 @@ mod tests {
         let got = Description::from_wire(&odd).unwrap();
         assert_eq!(got.subtopologies.len(), 2);
         assert_eq!(got.subtopologies[0].id, got.subtopologies[1].id);
-        assert_eq!(
-            got.subtopologies[0]
-                .nodes
-                .iter()
-                .map(Node::name)
-                .collect::<Vec<_>>(),
-            ["", "c", "c"]
-        );
+        assert_eq!(got.subtopologies[0].nodes.iter().map(Node::name).collect::<Vec<_>>(), ["", "c", "c"]);
         assert_eq!(got.subtopologies[1].nodes[0].view().stores(), [""]);
     }
 }

@@ -58,11 +58,7 @@ pub enum Named {
 
 /// One oddity.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-#[serde(
-    tag = "kind",
-    rename_all = "snake_case",
-    rename_all_fields = "camelCase"
-)]
+#[serde(tag = "kind", rename_all = "snake_case", rename_all_fields = "camelCase")]
 pub enum Finding {
     /// A successor that names no node of its part.
     DanglingSuccessor {
@@ -139,22 +135,10 @@ impl Findings {
     /// As [`Findings::of`], with the edges already resolved.
     pub fn of_graph(description: &Description, graph: &Graph<'_>) -> Self {
         let mut findings = Self::default();
-        for (index, (subtopology, scope)) in description
-            .subtopologies
-            .iter()
-            .zip(&graph.subtopologies)
-            .enumerate()
-        {
-            let place = || Place::Subtopology {
-                id: subtopology.id.clone(),
-                index,
-            };
+        for (index, (subtopology, scope)) in description.subtopologies.iter().zip(&graph.subtopologies).enumerate() {
+            let place = || Place::Subtopology { id: subtopology.id.clone(), index };
             if subtopology.id.is_empty() {
-                findings.add(|| Finding::EmptyName {
-                    place: place(),
-                    of: Named::SubtopologyId,
-                    node: String::new(),
-                });
+                findings.add(|| Finding::EmptyName { place: place(), of: Named::SubtopologyId, node: String::new() });
             }
             findings.examine(scope, &place);
         }
@@ -168,10 +152,7 @@ impl Findings {
         for subtopology in &description.subtopologies {
             // taken out at its first occurrence, which fixes the order
             if let Some(count) = ids.remove(subtopology.id.as_str()).filter(|c| *c > 1) {
-                findings.add(|| Finding::DuplicateSubtopologyId {
-                    id: subtopology.id.clone(),
-                    count,
-                });
+                findings.add(|| Finding::DuplicateSubtopologyId { id: subtopology.id.clone(), count });
             }
         }
         findings
@@ -200,44 +181,21 @@ impl Findings {
         for (node, reached) in scope.nodes().iter().zip(reachable) {
             self.examine_node(*node, scope, place);
             if !reached {
-                self.add(|| Finding::UnreachableNode {
-                    place: place(),
-                    node: node.name().to_owned(),
-                });
+                self.add(|| Finding::UnreachableNode { place: place(), node: node.name().to_owned() });
             }
         }
         for (name, count) in scope.occurrences().filter(|(_, count)| *count > 1) {
-            self.add(|| Finding::DuplicateNodeName {
-                place: place(),
-                node: name.to_owned(),
-                count,
-            });
+            self.add(|| Finding::DuplicateNodeName { place: place(), node: name.to_owned(), count });
         }
         for cycle in scope.cycles() {
-            let nodes = || {
-                cycle
-                    .iter()
-                    .take(MAX_CYCLE_NAMES)
-                    .map(|n| (*n).to_owned())
-                    .collect()
-            };
-            self.add(|| Finding::Cycle {
-                place: place(),
-                nodes: nodes(),
-                length: cycle.len(),
-            });
+            let nodes = || cycle.iter().take(MAX_CYCLE_NAMES).map(|n| (*n).to_owned()).collect();
+            self.add(|| Finding::Cycle { place: place(), nodes: nodes(), length: cycle.len() });
         }
     }
 
     fn examine_node(&mut self, node: NodeRef<'_>, scope: &Scope<'_>, place: &dyn Fn() -> Place) {
         let name = node.name();
-        let empty = |of| {
-            move || Finding::EmptyName {
-                place: place(),
-                of,
-                node: name.to_owned(),
-            }
-        };
+        let empty = |of| move || Finding::EmptyName { place: place(), of, node: name.to_owned() };
         if name.is_empty() {
             self.add(empty(Named::Node));
         }
@@ -274,11 +232,7 @@ impl Display for Place {
 impl Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::DanglingSuccessor {
-                place,
-                node,
-                successor,
-            } => {
+            Self::DanglingSuccessor { place, node, successor } => {
                 write!(
                     f,
                     "{place}: node '{}' leads to '{}', which does not exist",
@@ -286,20 +240,12 @@ impl Display for Finding {
                     Sanitized(successor)
                 )
             }
-            Self::Cycle {
-                place,
-                nodes,
-                length,
-            } => {
+            Self::Cycle { place, nodes, length } => {
                 write!(f, "{place}: {length} node(s) form a loop:")?;
                 for (i, node) in nodes.iter().enumerate() {
                     write!(f, "{} '{}'", if i == 0 { "" } else { "," }, Sanitized(node))?;
                 }
-                if nodes.len() < *length {
-                    f.write_str(", …")
-                } else {
-                    Ok(())
-                }
+                if nodes.len() < *length { f.write_str(", …") } else { Ok(()) }
             }
             Self::DuplicateNodeName { place, node, count } => {
                 write!(f, "{place}: {count} nodes are named '{}'", Sanitized(node))
@@ -310,16 +256,8 @@ impl Display for Finding {
             Self::EmptyName { place, of, node } => match of {
                 Named::SubtopologyId => write!(f, "{place}: the id is empty"),
                 Named::Node => write!(f, "{place}: a node's name is empty"),
-                Named::Topic => write!(
-                    f,
-                    "{place}: node '{}' has a topic without a name",
-                    Sanitized(node)
-                ),
-                Named::Store => write!(
-                    f,
-                    "{place}: node '{}' has a store without a name",
-                    Sanitized(node)
-                ),
+                Named::Topic => write!(f, "{place}: node '{}' has a topic without a name", Sanitized(node)),
+                Named::Store => write!(f, "{place}: node '{}' has a store without a name", Sanitized(node)),
             },
             Self::DuplicateSubtopologyId { id, count } => {
                 write!(f, "{count} subtopologies have the id '{}'", Sanitized(id))

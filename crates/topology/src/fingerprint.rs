@@ -9,9 +9,7 @@ use streamside_wire::messages::{streams_group_describe, streams_group_heartbeat}
 /// repartition-source and changelog names. Equal for a heartbeat's topology and for the describe of the same group.
 /// Partition counts, replication factors, topic configs, copartition groups and the epoch do not count: a describe shows
 /// them filled in, or not at all.
-#[derive(
-    Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 pub struct Fingerprint(pub [u8; 16]);
 
 /// The four lists of one subtopology, in the order in which they are digested.
@@ -23,50 +21,28 @@ struct Part<'a> {
 impl Fingerprint {
     /// Of the topology that a joining member sent.
     pub fn of_heartbeat(topology: &streams_group_heartbeat::Topology) -> Self {
-        Self::of(topology.subtopologies.iter().map(|s| {
-            Part {
-                id: &s.subtopology_id,
-                lists: [
-                    s.source_topics.iter().map(String::as_str).collect(),
-                    s.repartition_sink_topics
-                        .iter()
-                        .map(String::as_str)
-                        .collect(),
-                    s.repartition_source_topics
-                        .iter()
-                        .map(|t| t.name.as_str())
-                        .collect(),
-                    s.state_changelog_topics
-                        .iter()
-                        .map(|t| t.name.as_str())
-                        .collect(),
-                ],
-            }
+        Self::of(topology.subtopologies.iter().map(|s| Part {
+            id: &s.subtopology_id,
+            lists: [
+                s.source_topics.iter().map(String::as_str).collect(),
+                s.repartition_sink_topics.iter().map(String::as_str).collect(),
+                s.repartition_source_topics.iter().map(|t| t.name.as_str()).collect(),
+                s.state_changelog_topics.iter().map(|t| t.name.as_str()).collect(),
+            ],
         }))
     }
 
     /// Of the topology that a describe shows; `None` when it shows no subtopologies (null), since then nothing is known.
     pub fn of_described(topology: &streams_group_describe::Topology) -> Option<Self> {
         let subtopologies = topology.subtopologies.as_ref()?;
-        Some(Self::of(subtopologies.iter().map(|s| {
-            Part {
-                id: &s.subtopology_id,
-                lists: [
-                    s.source_topics.iter().map(String::as_str).collect(),
-                    s.repartition_sink_topics
-                        .iter()
-                        .map(String::as_str)
-                        .collect(),
-                    s.repartition_source_topics
-                        .iter()
-                        .map(|t| t.name.as_str())
-                        .collect(),
-                    s.state_changelog_topics
-                        .iter()
-                        .map(|t| t.name.as_str())
-                        .collect(),
-                ],
-            }
+        Some(Self::of(subtopologies.iter().map(|s| Part {
+            id: &s.subtopology_id,
+            lists: [
+                s.source_topics.iter().map(String::as_str).collect(),
+                s.repartition_sink_topics.iter().map(String::as_str).collect(),
+                s.repartition_source_topics.iter().map(|t| t.name.as_str()).collect(),
+                s.state_changelog_topics.iter().map(|t| t.name.as_str()).collect(),
+            ],
         })))
     }
 
@@ -91,10 +67,7 @@ impl Fingerprint {
             }
         }
         let mut first = [0; 16];
-        first
-            .iter_mut()
-            .zip(digest.finalize())
-            .for_each(|(to, from)| *to = from);
+        first.iter_mut().zip(digest.finalize()).for_each(|(to, from)| *to = from);
         Self(first)
     }
 }

@@ -66,33 +66,17 @@ impl<'a> Scope<'a> {
         // (from, to) of every edge whose end exists; nodes of one name may repeat an edge
         let mut edges: Vec<(Vertex, Vertex)> = Vec::new();
         for (node, from) in nodes.iter().zip(&vertex_of_node) {
-            edges.extend(
-                node.successors()
-                    .iter()
-                    .filter_map(|s| vertices.get(s.as_str()))
-                    .map(|to| (*from, *to)),
-            );
+            edges.extend(node.successors().iter().filter_map(|s| vertices.get(s.as_str())).map(|to| (*from, *to)));
         }
         let once = Rows::grouped(names.len(), &edges).deduplicated();
         edges.clear();
-        edges.extend(
-            (0..)
-                .zip(once.rows())
-                .flat_map(|(from, row)| row.iter().map(move |to| (*to, from))),
-        );
+        edges.extend((0..).zip(once.rows()).flat_map(|(from, row)| row.iter().map(move |to| (*to, from))));
         let mut predecessors = Rows::grouped(names.len(), &edges);
         predecessors.sort_each(|a, b| {
             let name = |v: &Vertex| names.get(*v as usize).copied().unwrap_or_default();
             utf16_order(name(a), name(b))
         });
-        Self {
-            nodes,
-            vertex_of_node,
-            vertices,
-            names,
-            successors: once,
-            predecessors,
-        }
+        Self { nodes, vertex_of_node, vertices, names, successors: once, predecessors }
     }
 
     /// The nodes, in received order.
@@ -108,12 +92,8 @@ impl<'a> Scope<'a> {
     /// Names of the nodes that name the node at `index` as a successor, each once, by UTF-16 code units. Nodes of one name
     /// have the same predecessors.
     pub fn predecessors(&self, index: usize) -> impl Iterator<Item = &'a str> + '_ {
-        let row = self
-            .vertex_of_node
-            .get(index)
-            .map_or(&[][..], |v| self.predecessors.row(*v));
-        row.iter()
-            .filter_map(|v| self.names.get(*v as usize).copied())
+        let row = self.vertex_of_node.get(index).map_or(&[][..], |v| self.predecessors.row(*v));
+        row.iter().filter_map(|v| self.names.get(*v as usize).copied())
     }
 
     /// How often each distinct name occurs, in order of first occurrence.
@@ -130,11 +110,7 @@ impl<'a> Scope<'a> {
     /// For each node, whether a source leads to it (or shares its name).
     pub(crate) fn reachable(&self) -> Vec<bool> {
         let mut reached = vec![false; self.names.len()];
-        let sources = self
-            .nodes
-            .iter()
-            .zip(&self.vertex_of_node)
-            .filter(|(n, _)| matches!(n, NodeRef::Source(_)));
+        let sources = self.nodes.iter().zip(&self.vertex_of_node).filter(|(n, _)| matches!(n, NodeRef::Source(_)));
         let mut stack: Vec<Vertex> = sources.map(|(_, v)| *v).collect();
         while let Some(vertex) = stack.pop() {
             if let Some(seen) = reached.get_mut(vertex as usize)
@@ -144,10 +120,7 @@ impl<'a> Scope<'a> {
                 stack.extend_from_slice(self.successors.row(vertex));
             }
         }
-        self.vertex_of_node
-            .iter()
-            .map(|v| reached.get(*v as usize).copied().unwrap_or(false))
-            .collect()
+        self.vertex_of_node.iter().map(|v| reached.get(*v as usize).copied().unwrap_or(false)).collect()
     }
 
     /// The distinct names of each loop: strongly connected components of more than one name, and names that succeed
@@ -164,10 +137,7 @@ impl<'a> Scope<'a> {
             .collect();
         cycles.sort_unstable_by_key(|c| c.first().copied());
         let name = |v: Vertex| self.names.get(v as usize).copied();
-        cycles
-            .into_iter()
-            .map(|c| c.into_iter().filter_map(name).collect())
-            .collect()
+        cycles.into_iter().map(|c| c.into_iter().filter_map(name).collect()).collect()
     }
 
     /// Size of each node as `Topology#describe()` counts it: one, and the size of each successor, so that a node that can
@@ -186,14 +156,8 @@ impl<'a> Scope<'a> {
         // components come successors first
         for vertex in components.iter().flatten().copied() {
             let own = component_of.get(vertex as usize);
-            let outside = self
-                .successors
-                .row(vertex)
-                .iter()
-                .filter(|s| component_of.get(**s as usize) != own);
-            let sum = outside
-                .filter_map(|s| sizes.get(*s as usize))
-                .fold(1u64, |sum, size| sum.saturating_add(*size));
+            let outside = self.successors.row(vertex).iter().filter(|s| component_of.get(**s as usize) != own);
+            let sum = outside.filter_map(|s| sizes.get(*s as usize)).fold(1u64, |sum, size| sum.saturating_add(*size));
             if let Some(size) = sizes.get_mut(vertex as usize) {
                 *size = sum;
             }
@@ -214,11 +178,7 @@ impl<'a> Scope<'a> {
         let mut next = 0;
         for root in 0..count as Vertex {
             if low.get(root as usize) == Some(&NEW) {
-                calls.push(Call {
-                    vertex: root,
-                    found: next,
-                    edge: 0,
-                });
+                calls.push(Call { vertex: root, found: next, edge: 0 });
             }
             while let Some(call) = calls.last_mut() {
                 let vertex = call.vertex;
@@ -233,11 +193,7 @@ impl<'a> Scope<'a> {
                 }
                 if let Some(to) = self.successors.row(vertex).get(call.edge) {
                     match low.get(*to as usize).copied().unwrap_or(DONE) {
-                        NEW => calls.push(Call {
-                            vertex: *to,
-                            found: 0,
-                            edge: 0,
-                        }),
+                        NEW => calls.push(Call { vertex: *to, found: 0, edge: 0 }),
                         DONE => call.edge += 1,
                         theirs => {
                             lower(&mut low, vertex, theirs);
@@ -317,11 +273,7 @@ impl Rows {
 
     fn row(&self, vertex: Vertex) -> &[Vertex] {
         let start = self.starts.get(vertex as usize).copied().unwrap_or(0);
-        let end = self
-            .starts
-            .get(vertex as usize + 1)
-            .copied()
-            .unwrap_or(start);
+        let end = self.starts.get(vertex as usize + 1).copied().unwrap_or(start);
         self.items.get(start..end).unwrap_or_default()
     }
 
@@ -335,10 +287,7 @@ impl Rows {
     /// Each item once a row, first occurrence kept.
     fn deduplicated(&self) -> Self {
         let mut last_row = vec![usize::MAX; self.starts.len()];
-        let mut unique = Self {
-            starts: vec![0],
-            items: Vec::with_capacity(self.items.len()),
-        };
+        let mut unique = Self { starts: vec![0], items: Vec::with_capacity(self.items.len()) };
         for (number, row) in self.rows().enumerate() {
             for item in row {
                 if let Some(last) = last_row.get_mut(*item as usize)

@@ -74,30 +74,11 @@ enum TypeJson {
 
 impl From<NodeJson> for Node {
     fn from(node: NodeJson) -> Self {
-        let NodeJson {
-            name,
-            r#type,
-            topics,
-            topic,
-            stores,
-            successors,
-        } = node;
+        let NodeJson { name, r#type, topics, topic, stores, successors } = node;
         match r#type {
-            TypeJson::Source => Self::Source(Source {
-                name,
-                topics,
-                successors,
-            }),
-            TypeJson::Processor => Self::Processor(Processor {
-                name,
-                stores,
-                successors,
-            }),
-            TypeJson::Sink => Self::Sink(Sink {
-                name,
-                topic,
-                successors,
-            }),
+            TypeJson::Source => Self::Source(Source { name, topics, successors }),
+            TypeJson::Processor => Self::Processor(Processor { name, stores, successors }),
+            TypeJson::Sink => Self::Sink(Sink { name, topic, successors }),
         }
     }
 }
@@ -106,18 +87,13 @@ impl Description {
     /// Reads the JSON shape of [`crate::write::json`].
     pub fn from_json(text: &str) -> Result<Self, JsonError> {
         let json: DescriptionJson = serde_json::from_str(text)?;
-        let subtopologies = json.subtopologies.into_iter().map(|s| Subtopology {
-            id: s.id,
-            nodes: s.nodes.into_iter().map(Node::from).collect(),
-        });
-        let global_stores = json
-            .global_stores
+        let subtopologies = json
+            .subtopologies
             .into_iter()
-            .map(|g| GlobalStore::from_nodes(g.source.into(), g.processor.into()));
-        Ok(Self {
-            subtopologies: subtopologies.collect(),
-            global_stores: global_stores.collect::<Result<_, _>>()?,
-        })
+            .map(|s| Subtopology { id: s.id, nodes: s.nodes.into_iter().map(Node::from).collect() });
+        let global_stores =
+            json.global_stores.into_iter().map(|g| GlobalStore::from_nodes(g.source.into(), g.processor.into()));
+        Ok(Self { subtopologies: subtopologies.collect(), global_stores: global_stores.collect::<Result<_, _>>()? })
     }
 }
 
@@ -131,46 +107,23 @@ mod tests {
             {"name":"s","type":"SOURCE","topicPattern":"a.*","topics":null,"topic":null,"stores":null,"successors":["k","k"]},
             {"name":"k","type":"SINK","dynamicTopic":true}]}]}"#;
         let nodes = vec![
-            Node::Source(Source {
-                name: "s".into(),
-                successors: ["k"].into_iter().collect(),
-                ..Source::default()
-            }),
-            Node::Sink(Sink {
-                name: "k".into(),
-                ..Sink::default()
-            }),
+            Node::Source(Source { name: "s".into(), successors: ["k"].into_iter().collect(), ..Source::default() }),
+            Node::Sink(Sink { name: "k".into(), ..Sink::default() }),
         ];
-        let want = Description {
-            subtopologies: vec![Subtopology {
-                id: "0".into(),
-                nodes,
-            }],
-            global_stores: vec![],
-        };
+        let want = Description { subtopologies: vec![Subtopology { id: "0".into(), nodes }], global_stores: vec![] };
         assert_eq!(Description::from_json(text).unwrap(), want);
-        assert_eq!(
-            Description::from_json("{}").unwrap(),
-            Description::default()
-        );
+        assert_eq!(Description::from_json("{}").unwrap(), Description::default());
     }
 
     #[test]
     fn what_is_no_description_is_refused_in_words() {
         let error = |text| Description::from_json(text).unwrap_err();
         assert_eq!(error("{").kind(), "json_shape");
-        let wrong_type =
-            error(r#"{"subtopologies":[{"id":"0","nodes":[{"name":"s","type":"SOURCES"}]}]}"#)
-                .to_string();
-        assert!(
-            wrong_type.contains("unknown variant `SOURCES`"),
-            "{wrong_type}"
-        );
-        let pair = r#"{"globalStores":[{"source":{"name":"a","type":"SINK"},"processor":{"name":"b","type":"PROCESSOR"}}]}"#;
-        assert_eq!(
-            error(pair).to_string(),
-            "Global store must be composed of a source and a processor node."
-        );
+        let wrong_type = error(r#"{"subtopologies":[{"id":"0","nodes":[{"name":"s","type":"SOURCES"}]}]}"#).to_string();
+        assert!(wrong_type.contains("unknown variant `SOURCES`"), "{wrong_type}");
+        let pair =
+            r#"{"globalStores":[{"source":{"name":"a","type":"SINK"},"processor":{"name":"b","type":"PROCESSOR"}}]}"#;
+        assert_eq!(error(pair).to_string(), "Global store must be composed of a source and a processor node.");
         assert_eq!(error(&"[".repeat(100_000)).kind(), "json_shape");
     }
 }

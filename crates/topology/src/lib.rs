@@ -49,7 +49,5 @@ pub use findings::{Finding, Findings};
 pub use fingerprint::Fingerprint;
 pub use graph::{Graph, Scope};
 pub use json::JsonError;
-pub use model::{
-    Description, GlobalStore, Node, NodeRef, NodeType, Processor, Sink, Source, Subtopology,
-};
+pub use model::{Description, GlobalStore, Node, NodeRef, NodeType, Processor, Sink, Source, Subtopology};
 pub use names::Names;

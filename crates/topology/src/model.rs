@@ -183,20 +183,14 @@ impl Node {
 impl GlobalStore {
     /// The source, then the processor.
     pub fn nodes(&self) -> [NodeRef<'_>; 2] {
-        [
-            NodeRef::Source(&self.source),
-            NodeRef::Processor(&self.processor),
-        ]
+        [NodeRef::Source(&self.source), NodeRef::Processor(&self.processor)]
     }
 }
 
 impl Description {
     /// Every node: those of the subtopologies in order, then two for each global store.
     pub fn nodes(&self) -> impl Iterator<Item = NodeRef<'_>> {
-        let inner = self
-            .subtopologies
-            .iter()
-            .flat_map(|s| s.nodes.iter().map(Node::view));
+        let inner = self.subtopologies.iter().flat_map(|s| s.nodes.iter().map(Node::view));
         inner.chain(self.global_stores.iter().flat_map(GlobalStore::nodes))
     }
 
@@ -211,23 +205,13 @@ impl Description {
         let ids = self.subtopologies.iter().map(|s| s.id.len());
         let names = self.nodes().map(|n| {
             let lists = [n.topics(), n.stores(), n.successors()];
-            lists
-                .into_iter()
-                .flatten()
-                .map(String::len)
-                .max()
-                .unwrap_or(0)
-                .max(n.name().len())
+            lists.into_iter().flatten().map(String::len).max().unwrap_or(0).max(n.name().len())
         });
         ids.chain(names).max().unwrap_or(0)
     }
 
     /// Every topic that is named, sinks' and global stores' included, empty names left out.
     pub fn topics(&self) -> BTreeSet<&str> {
-        self.nodes()
-            .flat_map(NodeRef::topics)
-            .map(String::as_str)
-            .filter(|t| !t.is_empty())
-            .collect()
+        self.nodes().flat_map(NodeRef::topics).map(String::as_str).filter(|t| !t.is_empty()).collect()
     }
 }

@@ -15,11 +15,7 @@ pub fn is_hostile(c: char) -> bool {
 /// Escapes control characters (C0, DEL, C1), line and paragraph separators, bidi marks and invisible marks as `\n`,
 /// `\r`, `\t` or `\u{hex}`. Joiners stay, since scripts and emoji need them. Borrowed when nothing had to change.
 pub fn sanitize(text: &str) -> Cow<'_, str> {
-    if text.chars().any(is_hostile) {
-        Cow::Owned(Sanitized(text).to_string())
-    } else {
-        Cow::Borrowed(text)
-    }
+    if text.chars().any(is_hostile) { Cow::Owned(Sanitized(text).to_string()) } else { Cow::Borrowed(text) }
 }
 
 /// Displays its text as [`sanitize`] would give it, without a copy.
@@ -73,14 +69,8 @@ mod tests {
 
     #[test]
     fn hostile_characters_are_shown_not_obeyed() {
-        assert_eq!(
-            sanitize("a\u{1b}[2Jb\nc\u{202e}d"),
-            "a\\u{1b}[2Jb\\nc\\u{202e}d"
-        );
-        assert_eq!(
-            sanitize("\u{0}\u{7f}\u{9b}\t\r\u{2066}\u{feff}"),
-            "\\u{0}\\u{7f}\\u{9b}\\t\\r\\u{2066}\\u{feff}"
-        );
+        assert_eq!(sanitize("a\u{1b}[2Jb\nc\u{202e}d"), "a\\u{1b}[2Jb\\nc\\u{202e}d");
+        assert_eq!(sanitize("\u{0}\u{7f}\u{9b}\t\r\u{2066}\u{feff}"), "\\u{0}\\u{7f}\\u{9b}\\t\\r\\u{2066}\\u{feff}");
     }
 
     #[test]

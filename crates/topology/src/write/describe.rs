@@ -15,7 +15,7 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::{self, Write};
 
-use super::{NodeLines, node};
+use super::lines::{NodeLines, node};
 use crate::graph::{Graph, Scope};
 use crate::model::Description;
 use crate::names::utf16_order;
@@ -40,10 +40,9 @@ pub fn write(description: &Description, escape: Escape, out: &mut dyn Write) -> 
         out.write_str("  Sub-topology: ")?;
         match part {
             Part::Subtopology(index) => {
-                let (Some(subtopology), Some(scope)) = (
-                    description.subtopologies.get(index),
-                    graph.subtopologies.get(index),
-                ) else {
+                let (Some(subtopology), Some(scope)) =
+                    (description.subtopologies.get(index), graph.subtopologies.get(index))
+                else {
                     continue;
                 };
                 escape.put(out, &subtopology.id)?;
@@ -57,11 +56,7 @@ pub fn write(description: &Description, escape: Escape, out: &mut dyn Write) -> 
                     continue;
                 };
                 for (index, view) in scope.nodes().iter().enumerate() {
-                    node(
-                        out,
-                        escape,
-                        &NodeLines::of(*view, index, scope, DYNAMIC_SINK),
-                    )?;
+                    node(out, escape, &NodeLines::of(*view, index, scope, DYNAMIC_SINK))?;
                 }
             }
         }
@@ -71,15 +66,8 @@ pub fn write(description: &Description, escape: Escape, out: &mut dyn Write) -> 
 
 /// Ids for the global stores, in their order: those that no subtopology bears, ascending from 0.
 pub fn global_store_ids(description: &Description) -> Vec<u64> {
-    let taken: HashSet<u64> = description
-        .subtopologies
-        .iter()
-        .filter_map(|s| number(&s.id))
-        .collect();
-    (0..)
-        .filter(|id| !taken.contains(id))
-        .take(description.global_stores.len())
-        .collect()
+    let taken: HashSet<u64> = description.subtopologies.iter().filter_map(|s| number(&s.id)).collect();
+    (0..).filter(|id| !taken.contains(id)).take(description.global_stores.len()).collect()
 }
 
 #[derive(Clone, Copy)]
@@ -90,20 +78,12 @@ enum Part {
 
 fn order(description: &Description) -> Vec<Part> {
     let global_ids = global_store_ids(description);
-    let globals = (0..)
-        .zip(global_ids)
-        .map(|(index, id)| (id, Part::GlobalStore(index, id)));
+    let globals = (0..).zip(global_ids).map(|(index, id)| (id, Part::GlobalStore(index, id)));
     let subtopologies = description.subtopologies.iter().enumerate();
-    let by_id: BTreeMap<u64, Part> = subtopologies
-        .filter_map(|(index, s)| Some((number(&s.id)?, Part::Subtopology(index))))
-        .collect();
+    let by_id: BTreeMap<u64, Part> =
+        subtopologies.filter_map(|(index, s)| Some((number(&s.id)?, Part::Subtopology(index)))).collect();
     if by_id.len() == description.subtopologies.len() {
-        return by_id
-            .into_iter()
-            .chain(globals)
-            .collect::<BTreeMap<u64, Part>>()
-            .into_values()
-            .collect();
+        return by_id.into_iter().chain(globals).collect::<BTreeMap<u64, Part>>().into_values().collect();
     }
     let received = (0..description.subtopologies.len()).map(Part::Subtopology);
     received.chain(globals.map(|(_, part)| part)).collect()

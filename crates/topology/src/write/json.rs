@@ -40,11 +40,7 @@ pub fn text(description: &Description) -> String {
 pub fn write(description: &Description, out: &mut dyn Write) -> fmt::Result {
     let graph = Graph::of(description);
     let findings = Findings::of_graph(description, &graph);
-    let document = Document {
-        description,
-        graph: &graph,
-        findings: &findings,
-    };
+    let document = Document { description, graph: &graph, findings: &findings };
     let mut serializer = serde_json::Serializer::with_formatter(Utf8(out), Inert);
     document.serialize(&mut serializer).map_err(|_| fmt::Error)
 }
@@ -58,27 +54,13 @@ struct Document<'a> {
 impl Serialize for Document<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(4))?;
-        let subtopologies = self
-            .description
-            .subtopologies
-            .iter()
-            .zip(&self.graph.subtopologies);
+        let subtopologies = self.description.subtopologies.iter().zip(&self.graph.subtopologies);
         map.serialize_entry(
             "subtopologies",
-            &Seq(|| {
-                subtopologies
-                    .clone()
-                    .map(|(s, scope)| SubtopologyJson { id: &s.id, scope })
-            }),
+            &Seq(|| subtopologies.clone().map(|(s, scope)| SubtopologyJson { id: &s.id, scope })),
         )?;
-        map.serialize_entry(
-            "globalStores",
-            &Seq(|| self.graph.global_stores.iter().map(GlobalStoreJson)),
-        )?;
-        map.serialize_entry(
-            "findings",
-            &Seq(|| self.findings.listed.iter().map(FindingJson::of)),
-        )?;
+        map.serialize_entry("globalStores", &Seq(|| self.graph.global_stores.iter().map(GlobalStoreJson)))?;
+        map.serialize_entry("findings", &Seq(|| self.findings.listed.iter().map(FindingJson::of)))?;
         map.serialize_entry("findingsOmitted", &self.findings.omitted)?;
         map.end()
     }
@@ -102,10 +84,7 @@ impl Serialize for SubtopologyJson<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(Some(2))?;
         map.serialize_entry("id", self.id)?;
-        map.serialize_entry(
-            "nodes",
-            &Seq(|| (0..self.scope.nodes().len()).map(|index| NodeJson(self.scope, index))),
-        )?;
+        map.serialize_entry("nodes", &Seq(|| (0..self.scope.nodes().len()).map(|index| NodeJson(self.scope, index))))?;
         map.end()
     }
 }
@@ -155,10 +134,7 @@ struct FindingJson<'a> {
 
 impl<'a> FindingJson<'a> {
     fn of(finding: &'a Finding) -> Self {
-        Self {
-            finding,
-            text: finding.to_string(),
-        }
+        Self { finding, text: finding.to_string() }
     }
 }
 
@@ -166,11 +142,7 @@ impl<'a> FindingJson<'a> {
 struct Inert;
 
 impl Formatter for Inert {
-    fn write_string_fragment<W: ?Sized + io::Write>(
-        &mut self,
-        out: &mut W,
-        fragment: &str,
-    ) -> io::Result<()> {
+    fn write_string_fragment<W: ?Sized + io::Write>(&mut self, out: &mut W, fragment: &str) -> io::Result<()> {
         let mut rest = fragment;
         while let Some((at, c)) = rest.char_indices().find(|(_, c)| is_hostile(*c)) {
             let (before, from) = rest.split_at(at);
@@ -232,15 +204,9 @@ mod tests {
     fn hostile_characters_are_escaped_and_read_back() {
         let mut description = Description::default();
         let id = "a\u{202e}\u{9b}\u{1b}\n\"\\\u{e0041}é";
-        description.subtopologies.push(crate::Subtopology {
-            id: id.into(),
-            nodes: Vec::new(),
-        });
+        description.subtopologies.push(crate::Subtopology { id: id.into(), nodes: Vec::new() });
         let json = text(&description);
-        assert!(
-            json.contains(r#""a\u202e\u009b\u001b\n\"\\\udb40\udc41é""#),
-            "{json}"
-        );
+        assert!(json.contains(r#""a\u202e\u009b\u001b\n\"\\\udb40\udc41é""#), "{json}");
         assert_eq!(Description::from_json(&json).unwrap(), description);
     }
 }

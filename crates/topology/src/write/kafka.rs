@@ -3,7 +3,7 @@
 
 use std::fmt::{self, Write};
 
-use super::{NodeLines, node};
+use super::lines::{NodeLines, node};
 use crate::graph::{Graph, Scope};
 use crate::model::Description;
 use crate::text::Escape;
@@ -29,10 +29,7 @@ pub fn write(description: &Description, escape: Escape, out: &mut dyn Write) -> 
     for (index, scope) in graph.global_stores.iter().enumerate() {
         // the id is not on the wire: the tool counts on, and may meet the id of a real subtopology
         let id = description.subtopologies.len() + index;
-        writeln!(
-            out,
-            "   Sub-topology: {id} for global store (will not generate tasks)"
-        )?;
+        writeln!(out, "   Sub-topology: {id} for global store (will not generate tasks)")?;
         write_nodes(scope, escape, out)?;
     }
     out.write_char('\n')
@@ -42,12 +39,8 @@ fn write_nodes(scope: &Scope<'_>, escape: Escape, out: &mut dyn Write) -> fmt::R
     for (index, view) in scope.nodes().iter().enumerate() {
         // a dynamic sink reads like one whose topic is called "null"
         let mut lines = NodeLines::of(*view, index, scope, " (topic: null)");
-        lines
-            .members
-            .sort_unstable_by(|a, b| crate::names::utf16_order(a, b));
-        lines
-            .successors
-            .sort_unstable_by(|a, b| crate::names::utf16_order(a, b));
+        lines.members.sort_unstable_by(|a, b| crate::names::utf16_order(a, b));
+        lines.successors.sort_unstable_by(|a, b| crate::names::utf16_order(a, b));
         node(out, escape, &lines)?;
     }
     out.write_char('\n')
