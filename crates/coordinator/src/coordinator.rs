@@ -1,14 +1,25 @@
 //! `group` and `description` composed: one shard's coordinator.
 
-use crate::config::Config;
+use std::sync::Arc;
+
+use streamside_wire::error_code::ErrorCode;
+use streamside_wire::messages::streams_group_describe::DescribedGroup;
+
+use crate::config::{Compat, Config};
 use crate::decision::{Decision, Reply};
-use crate::input::{Input, Millis, Now};
-use crate::record::{Durable, Record};
+use crate::description::describe::{GetOutcome, NOT_STORED};
+use crate::description::push::Push;
+use crate::description::{Descriptions, Mark};
+use crate::facts::GroupFacts;
+use crate::group::Groups;
+use crate::input::{ClientContext, Input, Millis, Now};
+use crate::record::{Durable, GroupId, Record, Volatile};
+use streamside_wire::messages::streams_group_heartbeat::StreamsGroupHeartbeatRequest;
 
 /// Counts for metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Stats {
-    /// Groups whose description is stored at their topology epoch.
+    /// Groups whose description is certain to be stored.
     pub full: usize,
     /// Groups of which nothing is stored.
     pub none: usize,
@@ -24,19 +35,40 @@ pub struct Stats {
 #[derive(Debug)]
 pub struct Coordinator {
     config: Config,
+    groups: Groups,
+    descriptions: Descriptions,
 }
 
 impl Coordinator {
     /// A coordinator without groups.
     #[must_use]
     pub fn new(config: Config) -> Self {
-        Self { config }
+        let groups = Groups::new(&config);
+        Self {
+            config,
+            groups,
+            descriptions: Descriptions::default(),
+        }
     }
 
     /// A coordinator with what the journal holds. Members' sessions start anew at `now`.
     #[must_use]
-    pub fn restore(config: Config, _now: Now, _durables: impl IntoIterator<Item = Durable>) -> Self {
-        Self { config }
+    pub fn restore(config: Config, now: Now, durables: impl IntoIterator<Item = Durable>) -> Self {
+        let mut restored = Self::new(config);
+        for durable in durables {
+            restored.apply(Record::Durable(durable));
+        }
+        restored.groups.loaded(now);
+        restored
+    }
+
+    /// After a failed commit: what the journal holds, with the solicitation windows of before. Calls under way are
+    /// forgotten; their outcomes are answered as `store_failed`.
+    #[must_use]
+    pub fn reloaded(self, now: Now, durables: impl IntoIterator<Item = Durable>) -> Self {
+        let mut restored = Self::restore(self.config, now, durables);
+        restored.descriptions.carry_over(self.descriptions);
+        restored
     }
 
     /// The settings.
@@ -47,34 +79,305 @@ impl Coordinator {
 
     /// What should happen on `input`; changes nothing.
     #[must_use]
-    pub fn decide<'a>(&self, _now: Now, _input: Input<'a>) -> Decision<'a> {
-        Decision { reply: Some(Reply::Done), ..Decision::default() }
+    pub fn decide<'a>(&self, now: Now, input: Input<'a>) -> Decision<'a> {
+        match input {
+            Input::Heartbeat {
+                request,
+                version,
+                client,
+            } => self.heartbeat(now, request, version, client),
+            Input::Push {
+                op,
+                group,
+                member,
+                topology_epoch,
+                payload,
+            } => {
+                let facts = self.groups.facts(group);
+                let is_member = facts.is_some() && self.groups.is_member(group, member);
+                let push = Push {
+                    op,
+                    group,
+                    member,
+                    topology_epoch,
+                    payload,
+                };
+                self.descriptions
+                    .decide_push(&self.config, now, push, facts.as_ref(), is_member)
+            }
+            Input::SetOutcome { op, result, late } => {
+                let facts = self.facts_of_operation(op);
+                self.descriptions.decide_set_outcome(
+                    &self.config,
+                    now,
+                    op,
+                    result,
+                    late,
+                    facts.as_ref(),
+                )
+            }
+            Input::Describe {
+                group,
+                include_description,
+            } => self.describe(group, include_description),
+            Input::GetOutcome {
+                group,
+                epoch,
+                token,
+                result,
+            } => {
+                let outcome = GetOutcome {
+                    group,
+                    epoch,
+                    token,
+                    result,
+                };
+                self.descriptions
+                    .decide_get_outcome(&self.config, now, outcome)
+            }
+            Input::Delete { op, group } => {
+                let facts = self.groups.facts(group);
+                let tombstones = self.groups.decide_delete(group);
+                self.descriptions.decide_delete(
+                    &self.config,
+                    now,
+                    op,
+                    group,
+                    facts.as_ref(),
+                    tombstones,
+                )
+            }
+            Input::DeleteOutcome { op, result, late } => {
+                let group = self
+                    .descriptions
+                    .operation(op)
+                    .map(|operation| Arc::clone(&operation.group));
+                let facts = group.as_ref().and_then(|group| self.groups.facts(group));
+                let tombstones = match &group {
+                    Some(group) => self.groups.decide_delete(group),
+                    None => Err(ErrorCode::GROUP_ID_NOT_FOUND),
+                };
+                let now_is = crate::description::delete::GroupNow { facts, tombstones };
+                self.descriptions
+                    .decide_delete_outcome(&self.config, op, result, late, now_is)
+            }
+            Input::List => replied(Reply::Listed(self.groups.list())),
+            Input::Tick => {
+                let mut decision = replied(Reply::Done);
+                decision
+                    .records
+                    .extend(self.groups.decide_tick(&self.config, now));
+                decision
+            }
+            Input::Sweep => self.sweep(now),
+            Input::CleanupCycle { first_op } => {
+                let empty = self.groups.empty_groups().filter_map(|group| {
+                    let facts = self.groups.facts(group)?;
+                    Some((Arc::clone(group), facts.incarnation))
+                });
+                self.descriptions
+                    .decide_cleanup(&self.config, now, first_op, empty)
+            }
+            Input::PluginListed { entries } => {
+                self.descriptions.decide_listed(&self.config, now, &entries)
+            }
+            Input::Retry { group } => self.descriptions.decide_retry(group),
+        }
+    }
+
+    fn heartbeat<'a>(
+        &self,
+        now: Now,
+        request: &'a StreamsGroupHeartbeatRequest<'a>,
+        version: i16,
+        client: ClientContext<'_>,
+    ) -> Decision<'a> {
+        let decided = self
+            .groups
+            .decide_heartbeat(&self.config, now, request, version, client);
+        let mut decision = Decision {
+            records: decided.records,
+            now: decided.now,
+            after_durable: Vec::new(),
+            reply: None,
+        };
+        let mut response = decided.response;
+        let ask = decided.facts.and_then(|facts| {
+            self.descriptions.solicit(
+                &self.config,
+                now,
+                &request.group_id,
+                &request.member_id,
+                &facts,
+            )
+        });
+        if let Some(ask) = ask {
+            response.topology_description_required = true;
+            decision.records.push(ask.record);
+            decision.now.push(ask.log);
+        }
+        decision.reply = Some(Reply::Heartbeat(response));
+        decision
+    }
+
+    /// One entry (spec kip1331 §5.1 steps 4 to 7).
+    fn describe<'a>(&self, group: &str, include_description: bool) -> Decision<'a> {
+        if group.is_empty() {
+            return described(
+                failed_entry(ErrorCode::INVALID_GROUP_ID, None, String::new()),
+                None,
+            );
+        }
+        let Some(mut entry) = self.groups.describe(&self.config, group) else {
+            let message = format!("Group {group} not found.");
+            return described(
+                failed_entry(
+                    ErrorCode::GROUP_ID_NOT_FOUND,
+                    Some(message),
+                    group.to_owned(),
+                ),
+                None,
+            );
+        };
+        let mut read = None;
+        if include_description && entry.error_code == 0 {
+            entry.topology_description_status = NOT_STORED;
+            if let (Some(_), Some(facts), Some(id)) = (
+                &entry.topology,
+                self.groups.facts(group),
+                self.groups.group_id(group),
+            ) {
+                read = self.descriptions.read_for(&self.config, &id, &facts);
+            }
+        }
+        described(entry, read)
+    }
+
+    /// Spec kip1331 §7.2. No committed offsets are kept standalone.
+    fn sweep<'a>(&self, now: Now) -> Decision<'a> {
+        let mut decision = replied(Reply::Done);
+        for group in self.groups.empty_groups() {
+            if self.descriptions.defers_expiry(&self.config, group) {
+                continue;
+            }
+            if let Ok(tombstones) = self.groups.decide_delete(group) {
+                decision.records.extend(tombstones);
+                decision
+                    .records
+                    .extend(self.descriptions.forgotten(&self.config, group));
+            }
+        }
+        let exists = |group: &str| self.groups.group_id(group).is_some();
+        decision.records.extend(
+            self.descriptions
+                .stale_windows(self.config.compat, now, exists),
+        );
+        decision
+    }
+
+    fn facts_of_operation(&self, op: crate::input::OpId) -> Option<GroupFacts> {
+        self.descriptions
+            .operation(op)
+            .and_then(|operation| self.groups.facts(&operation.group))
     }
 
     /// Applies one record of a decision.
-    pub fn apply(&mut self, _record: Record) {}
+    pub fn apply(&mut self, record: Record) {
+        match record {
+            Record::Durable(Durable::Mark { group, value }) => self
+                .descriptions
+                .apply_mark(&group, value.map(|mark| *mark)),
+            Record::Durable(durable) => self.groups.apply_durable(&durable),
+            Record::Volatile(Volatile::Group(change)) => self.groups.apply_volatile(&change),
+            Record::Volatile(Volatile::Description(change)) => self.descriptions.apply(change),
+            Record::Volatile(Volatile::Journalled { group, position }) => {
+                self.groups.journalled(&group, position)
+            }
+        }
+    }
 
     /// When [`Input::Tick`] is due; `None`: never.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Millis> {
-        None
+        self.groups.next_deadline()
     }
 
     /// The journal position up to which a reply about this group must wait; 0: none.
     #[must_use]
-    pub fn position(&self, _group: &str) -> u64 {
-        0
+    pub fn position(&self, group: &str) -> u64 {
+        self.groups.position(group)
     }
 
-    /// Counts for metrics; walks over all groups.
+    /// Counts for metrics; walks over all marks.
     #[must_use]
     pub fn stats(&self) -> Stats {
-        Stats::default()
+        let counts = self.descriptions.counts();
+        let known = counts.full + counts.refused + counts.uncertain;
+        Stats {
+            full: counts.full,
+            refused: counts.refused,
+            uncertain: counts.uncertain,
+            none: self.groups.len().saturating_sub(known),
+            members: self.groups.member_count(),
+        }
+    }
+
+    /// The mark of a group, for surfaces that explain.
+    #[must_use]
+    pub fn mark(&self, group: &str) -> Option<&Mark> {
+        self.descriptions.mark(group)
+    }
+
+    /// The shared id of a group that there is.
+    #[must_use]
+    pub fn group_id(&self, group: &str) -> Option<GroupId> {
+        self.groups.group_id(group)
+    }
+
+    /// What is known about descriptions, for surfaces that explain.
+    #[must_use]
+    pub fn descriptions(&self) -> &Descriptions {
+        &self.descriptions
     }
 
     /// Name and size of every table, for tests against leaks.
     #[must_use]
     pub fn maps_len(&self) -> Vec<(&'static str, usize)> {
-        Vec::new()
+        let mut sizes = vec![
+            ("groups", self.groups.len()),
+            ("members", self.groups.member_count()),
+        ];
+        sizes.extend(self.descriptions.maps_len());
+        sizes
+    }
+
+    /// Whose rules are played.
+    #[must_use]
+    pub fn compat(&self) -> Compat {
+        self.config.compat
+    }
+}
+
+fn replied<'a>(reply: Reply<'a>) -> Decision<'a> {
+    Decision {
+        reply: Some(reply),
+        ..Decision::default()
+    }
+}
+
+fn described<'a>(entry: DescribedGroup, read: Option<crate::decision::Read>) -> Decision<'a> {
+    replied(Reply::Described {
+        entry: Box::new(entry),
+        read,
+    })
+}
+
+/// An entry that only carries an error.
+fn failed_entry(code: ErrorCode, message: Option<String>, group: String) -> DescribedGroup {
+    DescribedGroup {
+        error_code: code.0,
+        error_message: message,
+        group_id: group,
+        ..DescribedGroup::default()
     }
 }

@@ -5,30 +5,66 @@
 //! | [`metadata`] | what is known about a group and a member |
 //! | [`tasks`] | tasks in three roles, member states |
 //! | [`stored_topology`] | the topology that a group was joined with |
-//! | [`topics`] | whether the known topics fit a topology |
 //! | [`change`] | changes that are not journalled |
+//! | `state` | a group and its members in memory |
+//! | `owners` | who has which task now |
+//! | `validate` | checks that need no state |
+//! | `heartbeat` | a member joins or stays |
+//! | `member` | whose heartbeat it is, static members included |
+//! | `leave` | members that go |
+//! | [`topics`] | whether the known topics fit a topology |
+//! | `target` | when a new assignment is computed |
+//! | [`assign`] | who should have which task |
+//! | `reconcile` | one member's next step towards what it should have |
+//! | `endpoints` | who answers interactive queries |
+//! | [`describe`] | what describe, list and delete say |
+//! | `timers` | sessions, rebalance time-outs, initial delays |
+//! | [`refusal`] | why a heartbeat is refused |
 
+pub mod assign;
 pub mod change;
+pub mod describe;
+mod endpoints;
+mod heartbeat;
+mod leave;
+mod member;
 pub mod metadata;
+mod owners;
+mod reconcile;
+pub mod refusal;
+mod state;
 pub mod stored_topology;
+mod target;
 pub mod tasks;
+mod timers;
 pub mod topics;
+mod validate;
+
+use std::collections::HashMap;
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 use streamside_wire::error_code::ErrorCode;
 use streamside_wire::messages::streams_group_describe::DescribedGroup;
-use streamside_wire::messages::streams_group_heartbeat::{StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse};
+use streamside_wire::messages::streams_group_heartbeat::{
+    StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse,
+};
 
 pub use change::GroupChange;
 pub use metadata::{GroupMetadata, MemberMetadata, TargetMetadata};
+pub use state::GroupState;
 pub use stored_topology::StoredTopology;
 pub use tasks::{CurrentAssignment, MemberState, Tasks};
+pub use validate::is_topic_name;
 
-use crate::config::Config;
+use crate::config::{Compat, Config};
 use crate::decision::{Effect, ListedGroup};
 use crate::facts::{GroupFacts, HeartbeatFacts};
 use crate::input::{ClientContext, Millis, Now};
 use crate::record::{Durable, GroupId, Record};
+
+use state::Group;
+use timers::Timers;
 
 /// Records of one decision.
 pub type Records = SmallVec<[Record; 2]>;
@@ -46,123 +82,259 @@ pub struct HeartbeatDecision<'a> {
     pub now: Vec<Effect>,
 }
 
+/// A group of one of the protocols. Classic groups will stand beside streams groups here.
+#[derive(Debug)]
+enum GroupKind {
+    Streams(Box<Group>),
+}
+
+impl GroupKind {
+    fn streams(&self) -> &Group {
+        match self {
+            Self::Streams(group) => group,
+        }
+    }
+
+    fn streams_mut(&mut self) -> &mut Group {
+        match self {
+            Self::Streams(group) => group,
+        }
+    }
+}
+
 /// All streams groups of one shard.
 #[derive(Debug)]
-pub struct Groups {}
+pub struct Groups {
+    groups: HashMap<GroupId, GroupKind>,
+    timers: Timers,
+    members: usize,
+    /// The latest journal position of a record of a group that is no longer there.
+    gone_position: u64,
+    /// Where the endpoint epochs of groups begin that are replayed (spec kip1071 §14 D10).
+    compat: Compat,
+    session_timeout_ms: i32,
+}
 
 impl Groups {
     /// No groups.
     #[must_use]
-    pub fn new(_config: &Config) -> Self {
-        Self {}
+    pub fn new(config: &Config) -> Self {
+        Self {
+            groups: HashMap::new(),
+            timers: Timers::default(),
+            members: 0,
+            gone_position: 0,
+            compat: config.compat,
+            session_timeout_ms: config.session_timeout_ms,
+        }
+    }
+
+    fn streams(&self, group: &str) -> Option<&Group> {
+        self.groups.get(group).map(GroupKind::streams)
     }
 
     /// Applies one journalled change. Any order, and changes of what is not there, are tolerated (spec kip1071 §11.1).
-    pub fn apply_durable(&mut self, _record: &Durable) {}
+    pub fn apply_durable(&mut self, record: &Durable) {
+        let (id, tombstone) = match record {
+            Durable::Group { group, value } => (group, value.is_none()),
+            Durable::Member { group, value, .. } => (group, value.is_none()),
+            Durable::TargetMetadata { group, value } => (group, value.is_none()),
+            Durable::TargetMember { group, value, .. } => (group, value.is_none()),
+            Durable::CurrentAssignment { group, value, .. } => (group, value.is_none()),
+            Durable::Topology { group, value } => (group, value.is_none()),
+            Durable::Mark { .. } => return,
+        };
+        if tombstone && !self.groups.contains_key(id) {
+            return;
+        }
+        let Self { groups, timers, members, gone_position, .. } = self;
+        let kind = groups.entry(id.clone()).or_insert_with(|| GroupKind::Streams(Box::new(Group::new(id.clone()))));
+        let group = kind.streams_mut();
+        match record {
+            Durable::Group { value: Some(metadata), .. } => group.metadata = metadata.clone(),
+            Durable::Group { value: None, .. } => {
+                for member in group.members.values() {
+                    if let Some(at) = member.armed_at {
+                        timers.remove(at, &group.id, Some(&member.id));
+                    }
+                }
+                if let Some(at) = group.delayed_until {
+                    timers.remove(at, &group.id, None);
+                }
+                *members -= group.members.len();
+                *gone_position = (*gone_position).max(group.position);
+                groups.remove(id);
+            }
+            Durable::Member { member, value: Some(metadata), .. } => {
+                *members += usize::from(group.set_member(member, metadata));
+            }
+            Durable::Member { member, value: None, .. } => {
+                if let Some(gone) = group.remove_member(member) {
+                    *members -= 1;
+                    if let Some(at) = gone.armed_at {
+                        timers.remove(at, &group.id, Some(&gone.id));
+                    }
+                }
+            }
+            Durable::TargetMetadata { value, .. } => group.target_metadata = value.unwrap_or_default(),
+            Durable::TargetMember { member, value: Some(tasks), .. } => {
+                group.target.insert(member.clone(), Arc::new(tasks.clone()));
+            }
+            Durable::TargetMember { member, value: None, .. } => {
+                group.target.remove(member);
+            }
+            Durable::CurrentAssignment { member, value: Some(current), .. } => {
+                *members += usize::from(group.set_current(member, current));
+            }
+            Durable::CurrentAssignment { member, value: None, .. } => {
+                // What is left is a member without tasks that is at no epoch.
+                if group.members.contains_key(member) {
+                    let nothing = CurrentAssignment { member_epoch: validate::LEAVE, ..CurrentAssignment::default() };
+                    group.set_current(member, &nothing);
+                }
+            }
+            Durable::Topology { value, .. } => {
+                group.topology.clone_from(value);
+                group.configured = None;
+            }
+            Durable::Mark { .. } => {}
+        }
+    }
 
     /// Applies one change that is not journalled.
-    pub fn apply_volatile(&mut self, _change: &GroupChange) {}
+    pub fn apply_volatile(&mut self, change: &GroupChange) {
+        self.apply_change(change);
+    }
 
     /// Everything has been replayed: sessions and rebalance time-outs begin in full.
-    pub fn loaded(&mut self, _now: Now) {}
+    pub fn loaded(&mut self, now: Now) {
+        self.arm_all(now.at);
+        if self.compat == Compat::Streamside {
+            // D10: a member that still holds an epoch of before must not take ours for the same.
+            let seconds = now.at.div_euclid(1_000) & 0x3fff_ffff;
+            let epoch = i32::try_from(seconds).unwrap_or(1);
+            self.groups.values_mut().for_each(|group| group.streams_mut().endpoint_epoch = epoch);
+        }
+    }
+
+    /// The known topics have changed: every group looks at them again at its next heartbeat.
+    pub fn topics_changed(&mut self) {
+        self.groups.values_mut().for_each(|group| group.streams_mut().configured = None);
+    }
 
     /// The journal position of the group's latest durable record.
-    pub fn journalled(&mut self, _group: &str, _position: u64) {}
+    pub fn journalled(&mut self, group: &str, position: u64) {
+        match self.groups.get_mut(group) {
+            Some(group) => group.streams_mut().position = position,
+            None => self.gone_position = self.gone_position.max(position),
+        }
+    }
 
     /// What [`Self::journalled`] was told; for a group that is not there the latest of any such group.
     #[must_use]
-    pub fn position(&self, _group: &str) -> u64 {
-        0
+    pub fn position(&self, group: &str) -> u64 {
+        self.streams(group).map_or(self.gone_position, |g| g.position)
     }
 
     /// Decides on a heartbeat of any member epoch.
     #[must_use]
     pub fn decide_heartbeat<'a>(
         &self,
-        _config: &Config,
-        _now: Now,
-        _request: &'a StreamsGroupHeartbeatRequest<'_>,
-        _version: i16,
-        _client: ClientContext<'_>,
+        config: &Config,
+        now: Now,
+        request: &'a StreamsGroupHeartbeatRequest<'_>,
+        version: i16,
+        client: ClientContext<'_>,
     ) -> HeartbeatDecision<'a> {
-        HeartbeatDecision {
+        heartbeat::decide(self, config, now, request, version, client).unwrap_or_else(|refusal| HeartbeatDecision {
             records: Records::new(),
-            response: StreamsGroupHeartbeatResponse::default(),
+            response: StreamsGroupHeartbeatResponse {
+                error_code: refusal.code().0,
+                error_message: refusal.client_message(),
+                ..StreamsGroupHeartbeatResponse::default()
+            },
             facts: None,
-            now: Vec::new(),
-        }
+            now: refusal.limit().map(Effect::LimitHit).into_iter().collect(),
+        })
     }
 
     /// What descriptions may know of a group.
     #[must_use]
-    pub fn facts(&self, _group: &str) -> Option<GroupFacts> {
-        None
+    pub fn facts(&self, group: &str) -> Option<GroupFacts> {
+        self.streams(group).map(Group::facts)
     }
 
     /// Whether the group has this member.
     #[must_use]
-    pub fn is_member(&self, _group: &str, _member: &str) -> bool {
-        false
+    pub fn is_member(&self, group: &str, member: &str) -> bool {
+        self.streams(group).is_some_and(|g| g.members.contains_key(member))
     }
 
     /// The group's id, shared.
     #[must_use]
-    pub fn group_id(&self, _group: &str) -> Option<GroupId> {
-        None
+    pub fn group_id(&self, group: &str) -> Option<GroupId> {
+        self.groups.get_key_value(group).map(|(id, _)| id.clone())
+    }
+
+    /// The group's state.
+    #[must_use]
+    pub fn state(&self, group: &str) -> Option<GroupState> {
+        self.streams(group).map(Group::state)
     }
 
     /// The described entry, without authorized operations and description; `None`: there is no such group.
     #[must_use]
-    pub fn describe(&self, _config: &Config, _group: &str) -> Option<DescribedGroup> {
-        None
+    pub fn describe(&self, config: &Config, group: &str) -> Option<DescribedGroup> {
+        self.streams(group).map(|g| describe::describe(g, config))
     }
 
     /// All groups with their states.
     #[must_use]
     pub fn list(&self) -> Vec<ListedGroup> {
-        Vec::new()
+        let groups = self.groups.values().map(GroupKind::streams);
+        groups.map(|g| ListedGroup { group: g.id.clone(), state: g.state().name() }).collect()
     }
 
     /// The tombstones that remove an empty group.
     ///
     /// # Errors
     /// 69 when there is no such group, 68 when it has members.
-    pub fn decide_delete(&self, _group: &str) -> Result<Records, ErrorCode> {
-        Err(ErrorCode::GROUP_ID_NOT_FOUND)
+    pub fn decide_delete(&self, group: &str) -> Result<Records, ErrorCode> {
+        describe::tombstones(self.streams(group).ok_or(ErrorCode::GROUP_ID_NOT_FOUND)?)
     }
 
     /// Decides on timers that are due. Bounded: call it again while [`Self::next_deadline`] has passed.
     #[must_use]
-    pub fn decide_tick(&self, _config: &Config, _now: Now) -> Vec<Record> {
-        Vec::new()
+    pub fn decide_tick(&self, config: &Config, now: Now) -> Vec<Record> {
+        self.due(config, now)
     }
 
     /// When [`Self::decide_tick`] should be called next.
     #[must_use]
     pub fn next_deadline(&self) -> Option<Millis> {
-        None
+        self.timers.first()
     }
 
     /// Groups without members.
     pub fn empty_groups(&self) -> impl Iterator<Item = &GroupId> {
-        std::iter::empty()
+        self.groups.values().map(GroupKind::streams).filter(|g| g.members.is_empty()).map(|g| &g.id)
     }
 
     /// How many groups there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        0
+        self.groups.len()
     }
 
     /// No group.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.len() == 0
+        self.groups.is_empty()
     }
 
     /// How many members all groups have together.
     #[must_use]
     pub fn member_count(&self) -> usize {
-        0
+        self.members
     }
 }

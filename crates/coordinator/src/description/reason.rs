@@ -1,0 +1,41 @@
+//! Reason words: metric labels, log fields, and first words of texts that are ours.
+
+use serde::{Deserialize, Serialize};
+
+/// Why a push or a plugin call came to nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[allow(missing_docs)]
+pub enum Reason {
+    TooLarge,
+    TooManyNodes,
+    NameTooLong,
+    PluginPermanent,
+    PluginTransient,
+    PluginTimeout,
+    PluginBusy,
+    PluginCrashed,
+    PluginContract,
+    /// The plugin is broken beyond the call; Kafka's synchronous `Error`.
+    PluginFatal,
+    StoreFailed,
+}
+
+impl Reason {
+    /// The word.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::TooLarge => "too_large",
+            Self::TooManyNodes => "too_many_nodes",
+            Self::NameTooLong => "name_too_long",
+            Self::PluginPermanent => "plugin_permanent",
+            Self::PluginTransient => "plugin_transient",
+            Self::PluginTimeout => "plugin_timeout",
+            Self::PluginBusy => "plugin_busy",
+            Self::PluginCrashed => "plugin_crashed",
+            Self::PluginContract => "plugin_contract",
+            Self::PluginFatal => "plugin_fatal",
+            Self::StoreFailed => "store_failed",
+        }
+    }
+}
