@@ -54,7 +54,7 @@ pub enum DescriptionChange {
     /// A group's window; `None` ends it.
     Window {
         group: GroupId,
-        window: Option<Window>,
+        window: Option<Box<Window>>,
     },
     /// A plugin call is begun.
     Started { op: OpId, operation: Box<Operation> },
@@ -259,7 +259,7 @@ impl Descriptions {
         (self.marks.get(group) != next.as_ref()).then(|| {
             Record::Durable(Durable::Mark {
                 group: Arc::clone(group),
-                value: next,
+                value: next.map(Box::new),
             })
         })
     }
@@ -293,7 +293,7 @@ impl Descriptions {
 fn window_record(group: &GroupId, window: Option<Window>) -> Record {
     Record::Volatile(Volatile::Description(DescriptionChange::Window {
         group: Arc::clone(group),
-        window,
+        window: window.map(Box::new),
     }))
 }
 
