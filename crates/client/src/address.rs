@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use crate::error::shown;
 use crate::options::OptionsError;
 
 /// Most addresses that a bootstrap list may hold.
@@ -49,12 +50,7 @@ impl FromStr for Address {
     type Err = OptionsError;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let refused = || {
-            bad(format!(
-                "`{}` is not of the form host:port",
-                text.escape_debug()
-            ))
-        };
+        let refused = || bad(format!("`{}` is not of the form host:port", shown(text)));
         // Kafka also takes PROTOCOL://host:port here.
         let rest = text.split_once("://").map_or(text, |(_, rest)| rest);
         let (host, port) = rest.rsplit_once(':').ok_or_else(refused)?;
@@ -83,7 +79,7 @@ impl FromStr for Address {
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A host that a broker advertised is hostile text like any other.
-        let host = self.host.escape_debug();
+        let host = shown(&self.host);
         if self.host.contains(':') {
             write!(f, "[{host}]:{}", self.port)
         } else {

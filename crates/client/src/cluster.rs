@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use crate::address::Address;
 use crate::connection::Connection;
-use crate::error::Error;
+use crate::error::{Error, shown};
 use crate::options::{Options, OptionsError};
 use crate::tls;
 
@@ -223,7 +223,7 @@ pub(crate) fn advertised(server: &str, host: String, port: i32) -> Result<Addres
             address: server.to_owned(),
             reason: format!(
                 "it names a broker at `{}:{port}`, which is no address",
-                host.escape_debug()
+                shown(&host)
             ),
         }),
     }

@@ -63,10 +63,22 @@ impl Answer {
     /// # Errors
     /// [`Error::Protocol`] when the bytes are not this message.
     pub fn decode<'a, A: Message<'a>>(&'a self) -> Result<A, Error> {
-        codec::decode(&self.body, self.version).map_err(|reason| Error::Protocol {
+        self.decode_as(self.version)
+    }
+
+    /// Reads the body in the form of another version.
+    pub(crate) fn decode_as<'a, A: Message<'a>>(&'a self, version: i16) -> Result<A, Error> {
+        codec::decode(&self.body, version).map_err(|reason| Error::Protocol {
             address: self.address.clone(),
             reason: format!("its answer to {} can't be read: {reason}", self.api),
         })
+    }
+
+    /// The error code of answers that begin with one; 0 when there are no two bytes.
+    pub(crate) fn first_i16(&self) -> i16 {
+        self.body
+            .first_chunk()
+            .map_or(0, |bytes| i16::from_be_bytes(*bytes))
     }
 }
 
@@ -465,6 +477,9 @@ async fn fill(
 
 /// Names a listener that answers in another protocol.
 fn stranger(first_bytes: &[u8]) -> Option<String> {
+    if first_bytes.starts_with(b"HTTP") {
+        return Some("it speaks HTTP and not the Kafka protocol; check the port".to_owned());
+    }
     frame::diagnose(first_bytes).map(|intruder| match intruder {
         Intruder::TlsHello | Intruder::TlsAlert => {
             "the listener speaks TLS; set security.protocol=SSL (SASL_SSL with a login)".to_owned()

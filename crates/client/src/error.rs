@@ -126,7 +126,7 @@ impl Error {
 
 fn suffix(message: &Option<String>) -> String {
     match message {
-        Some(text) if !text.is_empty() => format!(": {text}"),
+        Some(text) if !text.is_empty() => format!(": {}", shown(text)),
         _ => String::new(),
     }
 }
@@ -135,5 +135,42 @@ fn offered(theirs: Option<(i16, i16)>) -> String {
     match theirs {
         Some((first, last)) => format!("{first}-{last}"),
         None => "none".to_owned(),
+    }
+}
+
+/// Text that came over the wire, made harmless for logs and terminals: control characters, and marks that turn the
+/// reading direction or hide, become `\u{…}`.
+pub(crate) fn shown(text: &str) -> String {
+    let hostile = |c: char| {
+        c.is_control()
+            || matches!(c, '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}')
+    };
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if hostile(c) {
+            out.extend(c.escape_unicode());
+        } else {
+            out.push(c);
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refusals_show_code_and_harmless_text() {
+        let error = Error::Refused {
+            api: "StreamsGroupDescribe",
+            code: ErrorCode::GROUP_ID_NOT_FOUND,
+            message: Some("Group 'a\u{1b}[2J\u{202e}' not found.".to_owned()),
+        };
+        assert_eq!(
+            error.to_string(),
+            "StreamsGroupDescribe was answered with GROUP_ID_NOT_FOUND: Group 'a\\u{1b}[2J\\u{202e}' not found."
+        );
+        assert_eq!(error.kind(), "refused");
     }
 }

@@ -20,7 +20,7 @@ use crate::cluster::{
     Broker, ByAddress, Cluster, Retry, advertised, is_worth_another_try, refusal,
 };
 use crate::connection::Connection;
-use crate::error::Error;
+use crate::error::{Error, shown};
 
 /// Most groups asked about in one request.
 const MAX_BATCH: usize = 500;
@@ -376,9 +376,6 @@ impl Cluster {
 fn missing(address: &str, api: &str, group: &str) -> Error {
     Error::Protocol {
         address: address.to_owned(),
-        reason: format!(
-            "its answer to {api} lacks the group `{}`",
-            group.escape_debug()
-        ),
+        reason: format!("its answer to {api} lacks the group `{}`", shown(group)),
     }
 }

@@ -11,7 +11,7 @@ use streamside_wire::messages::sasl_authenticate::{
 use streamside_wire::messages::sasl_handshake::{SaslHandshakeRequest, SaslHandshakeResponse};
 
 use crate::connection::Connection;
-use crate::error::Error;
+use crate::error::{Error, shown};
 use crate::options::{Login, Mechanism};
 use crate::scram::{ClientFirst, Hash};
 
@@ -43,7 +43,7 @@ pub(crate) async fn login(connection: &Connection, login: &Login) -> Result<(), 
                 .mechanisms
                 .iter()
                 .take(20)
-                .map(|m| m.escape_debug().to_string())
+                .map(|m| shown(m))
                 .collect();
             return Err(refused(format!(
                 "it does not take the login mechanism {mechanism}; set sasl.mechanism to one of: {}",
@@ -107,7 +107,7 @@ async fn exchange(connection: &Connection, message: Vec<u8>) -> Result<Bytes, Er
         code => Err(Error::Auth {
             address: connection.address().to_owned(),
             reason: match answer.error_message.filter(|text| !text.is_empty()) {
-                Some(text) => format!("the login was refused: {}", text.escape_debug()),
+                Some(text) => format!("the login was refused: {}", shown(&text)),
                 None => format!("the login was refused ({})", code.name()),
             },
         }),

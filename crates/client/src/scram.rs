@@ -6,6 +6,7 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use ring::{digest, hmac, pbkdf2};
 
+use crate::error::shown;
 use crate::secret::Secret;
 
 /// Fewest rounds that Kafka's clients accept.
@@ -84,7 +85,7 @@ impl<'a> ClientFirst<'a> {
         let challenge =
             std::str::from_utf8(server_first).map_err(|_| "its challenge is no text")?;
         if let Some(refusal) = challenge.strip_prefix("e=") {
-            return Err(format!("it refused the login: {}", refusal.escape_debug()));
+            return Err(format!("it refused the login: {}", shown(refusal)));
         }
         let mut fields = challenge.split(',');
         let nonce = field(fields.next(), "r=")?;
@@ -149,7 +150,7 @@ impl ClientFinal {
     pub(crate) fn verify(&self, server_final: &[u8]) -> Result<(), String> {
         let text = std::str::from_utf8(server_final).map_err(|_| "its last message is no text")?;
         if let Some(refusal) = text.strip_prefix("e=") {
-            return Err(format!("it refused the login: {}", refusal.escape_debug()));
+            return Err(format!("it refused the login: {}", shown(refusal)));
         }
         let signature = field(text.split(',').next(), "v=")?;
         let signature = BASE64

@@ -67,7 +67,9 @@ pub(crate) fn explain(error: &io::Error) -> String {
              ssl.endpoint.identification.algorithm empty to accept any"
                 .to_owned()
         }
-        Some(rustls::Error::InvalidCertificate(CertificateError::UnknownIssuer)) => {
+        Some(rustls::Error::InvalidCertificate(
+            CertificateError::UnknownIssuer | CertificateError::BadSignature,
+        )) => {
             "the server's certificate is signed by nobody that we trust; give its authority in ssl.truststore.location (ssl.truststore.type=PEM)"
                 .to_owned()
         }

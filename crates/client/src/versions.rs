@@ -42,8 +42,14 @@ pub(crate) async fn negotiate(connection: &Connection) -> Result<Versions, Error
             request.client_software_name = "streamside".to_owned();
             request.client_software_version = env!("CARGO_PKG_VERSION").to_owned();
         }
-        let answer: ApiVersionsResponse = connection.call(&request, version).await?;
-        let code = ErrorCode(answer.error_code);
+        let answer = connection.ask(&request, version).await?;
+        let code = ErrorCode(answer.first_i16());
+        let form = if code == ErrorCode::UNSUPPORTED_VERSION {
+            0
+        } else {
+            version
+        };
+        let answer: ApiVersionsResponse = answer.decode_as(form)?;
         if code == ErrorCode::NONE {
             return Ok(Versions::from_answer(&answer));
         }
