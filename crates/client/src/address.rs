@@ -40,10 +40,7 @@ impl Address {
 }
 
 fn bad(reason: impl Into<String>) -> OptionsError {
-    OptionsError {
-        key: "bootstrap.servers".to_owned(),
-        reason: reason.into(),
-    }
+    OptionsError { key: "bootstrap.servers".to_owned(), reason: reason.into() }
 }
 
 impl FromStr for Address {
@@ -59,20 +56,11 @@ impl FromStr for Address {
             None if host.contains(':') => return Err(refused()),
             None => host,
         };
-        let port = port
-            .parse::<u16>()
-            .ok()
-            .filter(|port| *port != 0)
-            .ok_or_else(refused)?;
-        if host.is_empty()
-            || host.contains(|c: char| c.is_whitespace() || c.is_control() || "/@".contains(c))
-        {
+        let port = port.parse::<u16>().ok().filter(|port| *port != 0).ok_or_else(refused)?;
+        if host.is_empty() || host.contains(|c: char| c.is_whitespace() || c.is_control() || "/@".contains(c)) {
             return Err(refused());
         }
-        Ok(Self {
-            host: host.to_owned(),
-            port,
-        })
+        Ok(Self { host: host.to_owned(), port })
     }
 }
 
@@ -80,11 +68,7 @@ impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         // A host that a broker advertised is hostile text like any other.
         let host = shown(&self.host);
-        if self.host.contains(':') {
-            write!(f, "[{host}]:{}", self.port)
-        } else {
-            write!(f, "{host}:{}", self.port)
-        }
+        if self.host.contains(':') { write!(f, "[{host}]:{}", self.port) } else { write!(f, "{host}:{}", self.port) }
     }
 }
 
@@ -94,27 +78,16 @@ mod tests {
 
     #[test]
     fn addresses_are_read_and_shown() {
-        let list =
-            Address::parse_list("a:1, [::1]:9092,,SSL://b.example:65535").expect("a good list");
+        let list = Address::parse_list("a:1, [::1]:9092,,SSL://b.example:65535").expect("a good list");
         let shown: Vec<String> = list.iter().map(ToString::to_string).collect();
         assert_eq!(shown, ["a:1", "[::1]:9092", "b.example:65535"]);
     }
 
     #[test]
     fn what_is_no_address_is_refused() {
-        for text in [
-            "",
-            ",",
-            "host",
-            "host:",
-            "host:0",
-            "host:65536",
-            ":1",
-            "::1:9092",
-            "[::1:9092",
-            "a b:1",
-            "http://u@h/:1",
-        ] {
+        for text in
+            ["", ",", "host", "host:", "host:0", "host:65536", ":1", "::1:9092", "[::1:9092", "a b:1", "http://u@h/:1"]
+        {
             assert!(Address::parse_list(text).is_err(), "{text}");
         }
         assert!(Address::parse_list(&"h:1,".repeat(101)).is_err());

@@ -57,10 +57,9 @@ impl Cluster {
     pub fn new(bootstrap: Vec<Address>, options: Options) -> Result<Self, OptionsError> {
         let tls = match &options.tls {
             None => None,
-            Some(tls) => Some(tls::client_config(tls).map_err(|reason| OptionsError {
-                key: "ssl".to_owned(),
-                reason,
-            })?),
+            Some(tls) => {
+                Some(tls::client_config(tls).map_err(|reason| OptionsError { key: "ssl".to_owned(), reason })?)
+            }
         };
         Ok(Self {
             inner: Arc::new(Inner {
@@ -106,9 +105,7 @@ impl Cluster {
         if let Some(connection) = held.as_ref().filter(|c| !c.is_failed()) {
             return Ok(Arc::clone(connection));
         }
-        let connection = Arc::new(
-            Connection::open(address, &self.inner.options, self.inner.tls.as_ref()).await?,
-        );
+        let connection = Arc::new(Connection::open(address, &self.inner.options, self.inner.tls.as_ref()).await?);
         *held = Some(Arc::clone(&connection));
         Ok(connection)
     }
@@ -133,10 +130,7 @@ impl Cluster {
                 address: self.bootstrap(),
                 reason: format!("none of {all} addresses answered; the last: {error}"),
             }),
-            None => Err(Error::Unreachable {
-                address: String::new(),
-                reason: "no address is given".to_owned(),
-            }),
+            None => Err(Error::Unreachable { address: String::new(), reason: "no address is given".to_owned() }),
         }
     }
 
@@ -150,10 +144,7 @@ impl Cluster {
             let error = match self.brokers_once().await {
                 Ok(brokers) if !brokers.is_empty() => return Ok(brokers),
                 // A server that is still starting knows no broker yet.
-                Ok(_) => Error::Protocol {
-                    address: self.bootstrap(),
-                    reason: "it names no broker".to_owned(),
-                },
+                Ok(_) => Error::Protocol { address: self.bootstrap(), reason: "it names no broker".to_owned() },
                 Err(error @ Error::Closed { .. }) => error,
                 Err(error) => return Err(error),
             };
@@ -175,10 +166,7 @@ impl Cluster {
         let mut brokers = Vec::new();
         for broker in answer.brokers.into_iter().take(MAX_BROKERS) {
             let address = advertised(connection.address(), broker.host, broker.port)?;
-            brokers.push(Broker {
-                id: broker.node_id,
-                address,
-            });
+            brokers.push(Broker { id: broker.node_id, address });
         }
         Ok(brokers)
     }
@@ -201,12 +189,7 @@ impl Cluster {
     }
 
     fn bootstrap(&self) -> String {
-        let all: Vec<String> = self
-            .inner
-            .bootstrap
-            .iter()
-            .map(ToString::to_string)
-            .collect();
+        let all: Vec<String> = self.inner.bootstrap.iter().map(ToString::to_string).collect();
         all.join(",")
     }
 }
@@ -221,10 +204,7 @@ pub(crate) fn advertised(server: &str, host: String, port: i32) -> Result<Addres
         Ok(port) if port != 0 && !host.is_empty() => Ok(Address { host, port }),
         _ => Err(Error::Protocol {
             address: server.to_owned(),
-            reason: format!(
-                "it names a broker at `{}:{port}`, which is no address",
-                shown(&host)
-            ),
+            reason: format!("it names a broker at `{}:{port}`, which is no address", shown(&host)),
         }),
     }
 }
@@ -264,12 +244,8 @@ impl Retry {
 
 /// What Kafka's admin client asks again about: a coordinator that loads, is missing, or has moved (kip1331 §11.1).
 fn is_retriable(code: ErrorCode) -> bool {
-    [
-        ErrorCode::COORDINATOR_LOAD_IN_PROGRESS,
-        ErrorCode::COORDINATOR_NOT_AVAILABLE,
-        ErrorCode::NOT_COORDINATOR,
-    ]
-    .contains(&code)
+    [ErrorCode::COORDINATOR_LOAD_IN_PROGRESS, ErrorCode::COORDINATOR_NOT_AVAILABLE, ErrorCode::NOT_COORDINATOR]
+        .contains(&code)
 }
 
 /// True for what goes away by itself: those codes, and a connection that ended.

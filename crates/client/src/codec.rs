@@ -26,20 +26,12 @@ pub(crate) fn request<'q, Q: Message<'q>>(
 }
 
 /// Takes the header off an answer; the error continues the sentence "its answer to X …".
-pub(crate) fn answer_body(
-    mut frame: Bytes,
-    api_key: i16,
-    version: i16,
-    correlation_id: i32,
-) -> Result<Bytes, String> {
+pub(crate) fn answer_body(mut frame: Bytes, api_key: i16, version: i16, correlation_id: i32) -> Result<Bytes, String> {
     let mut reader = Reader::new(&frame);
     let head = ResponseHeader::decode(&mut reader, api_key, version)
         .map_err(|e| format!("has a header that can't be read: {e}"))?;
     if head.correlation_id != correlation_id {
-        return Err(format!(
-            "carries the number {} where {correlation_id} was due",
-            head.correlation_id
-        ));
+        return Err(format!("carries the number {} where {correlation_id} was due", head.correlation_id));
     }
     let left = reader.remaining();
     frame.advance(frame.len() - left);

@@ -76,9 +76,7 @@ impl Answer {
 
     /// The error code of answers that begin with one; 0 when there are no two bytes.
     pub(crate) fn first_i16(&self) -> i16 {
-        self.body
-            .first_chunk()
-            .map_or(0, |bytes| i16::from_be_bytes(*bytes))
+        self.body.first_chunk().map_or(0, |bytes| i16::from_be_bytes(*bytes))
     }
 }
 
@@ -106,13 +104,7 @@ impl Connection {
             failed: Notify::new(),
         });
         let (jobs, queue) = mpsc::channel(MAX_IN_FLIGHT);
-        let task = tokio::spawn(run(
-            Arc::clone(&shared),
-            stream,
-            queue,
-            options.max_answer_bytes,
-        ))
-        .abort_handle();
+        let task = tokio::spawn(run(Arc::clone(&shared), stream, queue, options.max_answer_bytes)).abort_handle();
         let mut connection = Self {
             shared,
             jobs,
@@ -172,37 +164,22 @@ impl Connection {
     ///
     /// # Errors
     /// As [`Connection::call`].
-    pub async fn ask<'q, Q: Message<'q>>(
-        &self,
-        request: &Q,
-        version: i16,
-    ) -> Result<Answer, Error> {
+    pub async fn ask<'q, Q: Message<'q>>(&self, request: &Q, version: i16) -> Result<Answer, Error> {
         let api = api_key::name(Q::API_KEY);
         let correlation = self.next_correlation.fetch_add(1, Ordering::Relaxed) & i32::MAX;
         let bytes =
-            codec::request(request, version, correlation, &self.client_id).map_err(|reason| {
-                Error::Protocol {
-                    address: self.shared.address.clone(),
-                    reason: format!("{api} can't be written in version {version}: {reason}"),
-                }
+            codec::request(request, version, correlation, &self.client_id).map_err(|reason| Error::Protocol {
+                address: self.shared.address.clone(),
+                reason: format!("{api} can't be written in version {version}: {reason}"),
             })?;
         let (answer, answered) = oneshot::channel();
         let exchange = async {
             let permit = Arc::clone(&self.in_flight).acquire_owned().await.ok();
-            let waiter = Waiter {
-                api,
-                api_key: Q::API_KEY,
-                version,
-                correlation,
-                answer,
-                _permit: permit,
-            };
+            let waiter = Waiter { api, api_key: Q::API_KEY, version, correlation, answer, _permit: permit };
             if self.jobs.send(Job { bytes, waiter }).await.is_err() {
                 return Err(self.shared.failure());
             }
-            answered
-                .await
-                .unwrap_or_else(|_| Err(self.shared.failure()))
+            answered.await.unwrap_or_else(|_| Err(self.shared.failure()))
         };
         let body = match timeout(self.request_timeout, exchange).await {
             Ok(body) => body?,
@@ -215,12 +192,7 @@ impl Connection {
                 }));
             }
         };
-        Ok(Answer {
-            body,
-            version,
-            api,
-            address: self.shared.address.clone(),
-        })
+        Ok(Answer { body, version, api, address: self.shared.address.clone() })
     }
 
     /// True once it has failed; it never recovers.
@@ -290,17 +262,11 @@ impl Shared {
 
     fn failure(&self) -> Error {
         let known = self.lock().failed.clone();
-        known.unwrap_or_else(|| Error::Closed {
-            address: self.address.clone(),
-            reason: "by ourselves".to_owned(),
-        })
+        known.unwrap_or_else(|| Error::Closed { address: self.address.clone(), reason: "by ourselves".to_owned() })
     }
 
     fn protocol(&self, reason: impl Into<String>) -> Error {
-        Error::Protocol {
-            address: self.address.clone(),
-            reason: reason.into(),
-        }
+        Error::Protocol { address: self.address.clone(), reason: reason.into() }
     }
 
     fn enqueue(&self, waiter: Waiter) -> Result<(), ()> {
@@ -342,14 +308,8 @@ impl Shared {
 
     /// What a failed read means: a TLS alert after the handshake, or an end.
     fn broken(&self, partial: Option<(usize, usize)>, error: &io::Error) -> Error {
-        if error
-            .get_ref()
-            .is_some_and(|inner| inner.is::<rustls::Error>())
-        {
-            return Error::Tls {
-                address: self.address.clone(),
-                reason: tls::explain(error),
-            };
+        if error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
+            return Error::Tls { address: self.address.clone(), reason: tls::explain(error) };
         }
         self.closed(partial, Some(error))
     }
@@ -381,20 +341,12 @@ impl Shared {
         if let Some(error) = error {
             reason.push_str(&format!(" ({error})"));
         }
-        Error::Closed {
-            address: self.address.clone(),
-            reason,
-        }
+        Error::Closed { address: self.address.clone(), reason }
     }
 }
 
 /// Owns the stream until it fails or the connection is dropped.
-async fn run(
-    shared: Arc<Shared>,
-    stream: Box<dyn Stream>,
-    queue: mpsc::Receiver<Job>,
-    max_answer_bytes: usize,
-) {
+async fn run(shared: Arc<Shared>, stream: Box<dyn Stream>, queue: mpsc::Receiver<Job>, max_answer_bytes: usize) {
     let (reader, writer) = tokio::io::split(stream);
     tokio::select! {
         error = read_answers(&shared, reader, max_answer_bytes) => { shared.fail(error); }
@@ -403,11 +355,7 @@ async fn run(
     }
 }
 
-async fn write_requests(
-    shared: &Shared,
-    mut writer: impl AsyncWrite + Unpin,
-    mut queue: mpsc::Receiver<Job>,
-) -> Error {
+async fn write_requests(shared: &Shared, mut writer: impl AsyncWrite + Unpin, mut queue: mpsc::Receiver<Job>) -> Error {
     while let Some(job) = queue.recv().await {
         if shared.enqueue(job.waiter).is_err() {
             break;
@@ -423,11 +371,7 @@ async fn write_requests(
     shared.failure()
 }
 
-async fn read_answers(
-    shared: &Shared,
-    mut reader: impl AsyncRead + Unpin,
-    max_answer_bytes: usize,
-) -> Error {
+async fn read_answers(shared: &Shared, mut reader: impl AsyncRead + Unpin, max_answer_bytes: usize) -> Error {
     let mut buffer = BytesMut::new();
     let mut first = true;
     loop {
@@ -442,9 +386,7 @@ async fn read_answers(
         let length = match frame::check_response_length(buffer.get_i32(), max_answer_bytes) {
             Ok(length) => length,
             Err(error) => {
-                return shared.protocol(format!(
-                    "it sent an answer of a length that can't be read: {error}"
-                ));
+                return shared.protocol(format!("it sent an answer of a length that can't be read: {error}"));
             }
         };
         if let Err(error) = fill(shared, &mut reader, &mut buffer, length, Some(length)).await {
@@ -484,18 +426,12 @@ fn stranger(first_bytes: &[u8]) -> Option<String> {
         Intruder::TlsHello | Intruder::TlsAlert => {
             "the listener speaks TLS; set security.protocol=SSL (SASL_SSL with a login)".to_owned()
         }
-        other => format!(
-            "it speaks {} and not the Kafka protocol; check the port",
-            other.name()
-        ),
+        other => format!("it speaks {} and not the Kafka protocol; check the port", other.name()),
     })
 }
 
 async fn connect(address: &Address, within: Duration) -> Result<TcpStream, Error> {
-    let unreachable = |reason: String| Error::Unreachable {
-        address: address.to_string(),
-        reason,
-    };
+    let unreachable = |reason: String| Error::Unreachable { address: address.to_string(), reason };
     let attempt = async {
         let found = tokio::net::lookup_host((address.host.as_str(), address.port))
             .await
@@ -509,13 +445,11 @@ async fn connect(address: &Address, within: Duration) -> Result<TcpStream, Error
         }
         Err(last)
     };
-    let tcp = timeout(within, attempt)
-        .await
-        .map_err(|_| Error::Timeout {
-            address: address.to_string(),
-            what: "a connection attempt",
-            after: within,
-        })??;
+    let tcp = timeout(within, attempt).await.map_err(|_| Error::Timeout {
+        address: address.to_string(),
+        what: "a connection attempt",
+        after: within,
+    })??;
     // Without it a small request may wait for the acknowledgement of the one before.
     if let Err(error) = tcp.set_nodelay(true) {
         tracing::debug!(address = %address, %error, "no TCP_NODELAY");
@@ -529,10 +463,7 @@ async fn encrypt(
     config: &Arc<ClientConfig>,
     within: Duration,
 ) -> Result<tokio_rustls::client::TlsStream<TcpStream>, Error> {
-    let failed = |reason: String| Error::Tls {
-        address: address.to_string(),
-        reason,
-    };
+    let failed = |reason: String| Error::Tls { address: address.to_string(), reason };
     let name = ServerName::try_from(address.host.clone())
         .map_err(|_| failed("its host is no name that a certificate can carry".to_owned()))?;
     let handshake = tokio_rustls::TlsConnector::from(Arc::clone(config)).connect(name, tcp);

@@ -117,10 +117,7 @@ impl Error {
     /// True when the same question may succeed on a new connection.
     #[must_use]
     pub fn is_connection_loss(&self) -> bool {
-        matches!(
-            self,
-            Self::Unreachable { .. } | Self::Timeout { .. } | Self::Closed { .. }
-        )
+        matches!(self, Self::Unreachable { .. } | Self::Timeout { .. } | Self::Closed { .. })
     }
 }
 

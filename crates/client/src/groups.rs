@@ -7,18 +7,14 @@ use streamside_wire::Message as _;
 use streamside_wire::api_key;
 use streamside_wire::error_code::ErrorCode;
 use streamside_wire::messages::delete_groups::{DeleteGroupsRequest, DeleteGroupsResponse};
-use streamside_wire::messages::find_coordinator::{
-    FindCoordinatorRequest, FindCoordinatorResponse,
-};
+use streamside_wire::messages::find_coordinator::{FindCoordinatorRequest, FindCoordinatorResponse};
 use streamside_wire::messages::list_groups::{ListGroupsRequest, ListGroupsResponse};
 use streamside_wire::messages::streams_group_describe::{
     DescribedGroup, StreamsGroupDescribeRequest, StreamsGroupDescribeResponse,
 };
 use tokio::task::JoinSet;
 
-use crate::cluster::{
-    Broker, ByAddress, Cluster, Retry, advertised, is_worth_another_try, refusal,
-};
+use crate::cluster::{Broker, ByAddress, Cluster, Retry, advertised, is_worth_another_try, refusal};
 use crate::connection::Connection;
 use crate::error::{Error, shown};
 
@@ -79,11 +75,7 @@ impl Cluster {
         Ok(found.into_values().collect())
     }
 
-    async fn list_of(
-        &self,
-        broker: &Broker,
-        types: Vec<String>,
-    ) -> Result<Vec<ListedGroup>, Error> {
+    async fn list_of(&self, broker: &Broker, types: Vec<String>) -> Result<Vec<ListedGroup>, Error> {
         let mut retry = Retry::new(self.options());
         loop {
             let error = match self.list_once(broker, &types).await {
@@ -96,11 +88,7 @@ impl Cluster {
         }
     }
 
-    async fn list_once(
-        &self,
-        broker: &Broker,
-        types: &[String],
-    ) -> Result<Vec<ListedGroup>, Error> {
+    async fn list_once(&self, broker: &Broker, types: &[String]) -> Result<Vec<ListedGroup>, Error> {
         let connection = self.connection(&broker.address).await?;
         let version = connection.version::<ListGroupsRequest>()?;
         let mut request = ListGroupsRequest::default();
@@ -110,11 +98,7 @@ impl Cluster {
             return Ok(Vec::new());
         }
         let answer: ListGroupsResponse = connection.call(&request, version).await?;
-        if let Some(error) = refusal(
-            api_key::name(ListGroupsRequest::API_KEY),
-            answer.error_code,
-            None,
-        ) {
+        if let Some(error) = refusal(api_key::name(ListGroupsRequest::API_KEY), answer.error_code, None) {
             return Err(error);
         }
         let groups = answer.groups.into_iter().map(|group| ListedGroup {
@@ -138,22 +122,15 @@ impl Cluster {
         let mut found = Vec::with_capacity(groups.len());
         if version < 4 {
             for group in groups {
-                let mut request = FindCoordinatorRequest {
-                    key: (*group).to_owned(),
-                    ..Default::default()
-                };
+                let mut request = FindCoordinatorRequest { key: (*group).to_owned(), ..Default::default() };
                 if version >= 1 {
                     request.key_type = GROUP;
                 }
                 let a: FindCoordinatorResponse = connection.call(&request, version).await?;
                 found.push(match refusal(api, a.error_code, a.error_message) {
                     Some(error) => Err(error),
-                    None => {
-                        advertised(connection.address(), a.host, a.port).map(|address| Broker {
-                            id: a.node_id,
-                            address,
-                        })
-                    }
+                    None => advertised(connection.address(), a.host, a.port)
+                        .map(|address| Broker { id: a.node_id, address }),
                 });
             }
             return Ok(found);
@@ -169,20 +146,13 @@ impl Cluster {
             for c in answer.coordinators {
                 let broker = match refusal(api, c.error_code, c.error_message) {
                     Some(error) => Err(error),
-                    None => {
-                        advertised(connection.address(), c.host, c.port).map(|address| Broker {
-                            id: c.node_id,
-                            address,
-                        })
-                    }
+                    None => advertised(connection.address(), c.host, c.port)
+                        .map(|address| Broker { id: c.node_id, address }),
                 };
                 by_group.insert(c.key, broker);
             }
             found.extend(batch.iter().map(|&group| {
-                by_group
-                    .get(group)
-                    .cloned()
-                    .unwrap_or_else(|| Err(missing(connection.address(), api, group)))
+                by_group.get(group).cloned().unwrap_or_else(|| Err(missing(connection.address(), api, group)))
             }));
         }
         Ok(found)
@@ -197,8 +167,7 @@ impl Cluster {
             return self.connection(&address).await;
         }
         let found = self.coordinators(&[group]).await?.pop();
-        let broker =
-            found.unwrap_or_else(|| Err(missing("the cluster", "FindCoordinator", group)))?;
+        let broker = found.unwrap_or_else(|| Err(missing("the cluster", "FindCoordinator", group)))?;
         let connection = self.connection(&broker.address).await?;
         self.remember_coordinator(group, broker.address);
         Ok(connection)
@@ -220,7 +189,8 @@ impl Cluster {
             let described = self.describe_once(&broker, asked, with_description).await?;
             // One group without a topology makes Kafka refuse all groups of its partition (kip1331 §5.1), so the
             // innocent are asked about alone.
-            let unknown = |r: &Result<_, Error>| matches!(r, Err(e) if e.code() == Some(ErrorCode::UNKNOWN_SERVER_ERROR));
+            let unknown =
+                |r: &Result<_, Error>| matches!(r, Err(e) if e.code() == Some(ErrorCode::UNKNOWN_SERVER_ERROR));
             let mut answers = described;
             if asked.len() > 1 {
                 for (answer, group) in answers.iter_mut().zip(asked) {
@@ -252,19 +222,13 @@ impl Cluster {
             ..Default::default()
         };
         let answer: StreamsGroupDescribeResponse = connection.call(&request, version).await?;
-        let mut by_group: BTreeMap<String, DescribedGroup> = answer
-            .groups
-            .into_iter()
-            .map(|group| (group.group_id.clone(), group))
-            .collect();
+        let mut by_group: BTreeMap<String, DescribedGroup> =
+            answer.groups.into_iter().map(|group| (group.group_id.clone(), group)).collect();
         let answers = groups.iter().map(|&group| match by_group.remove(group) {
             None => Err(missing(connection.address(), api, group)),
             Some(mut entry) => match refusal(api, entry.error_code, entry.error_message.take()) {
                 Some(error) => Err(error),
-                None => Ok(DescribedStreamsGroup {
-                    group: entry,
-                    version,
-                }),
+                None => Ok(DescribedStreamsGroup { group: entry, version }),
             },
         });
         Ok(answers.collect())
@@ -284,11 +248,8 @@ impl Cluster {
                 ..Default::default()
             };
             let answer: DeleteGroupsResponse = connection.call(&request, version).await?;
-            let mut by_group: BTreeMap<String, _> = answer
-                .results
-                .into_iter()
-                .map(|r| (r.group_id, (r.error_code, r.error_message)))
-                .collect();
+            let mut by_group: BTreeMap<String, _> =
+                answer.results.into_iter().map(|r| (r.group_id, (r.error_code, r.error_message))).collect();
             let answers = asked.iter().map(|&group| match by_group.remove(group) {
                 None => Err(missing(connection.address(), api, group)),
                 Some((code, message)) => refusal(api, code, message).map_or(Ok(()), Err),
@@ -308,10 +269,7 @@ impl Cluster {
         let mut open: Vec<usize> = (0..groups.len()).collect();
         let mut retry = Retry::new(self.options());
         while !open.is_empty() {
-            let names: Vec<&str> = open
-                .iter()
-                .filter_map(|&at| groups.get(at).copied())
-                .collect();
+            let names: Vec<&str> = open.iter().filter_map(|&at| groups.get(at).copied()).collect();
             let mut again = Vec::new();
             let mut settle = |at: usize, answer: Result<T, Error>, again: &mut Vec<usize>| {
                 if answer.as_ref().err().is_some_and(is_worth_another_try) {
@@ -326,10 +284,7 @@ impl Cluster {
             for (&at, coordinator) in open.iter().zip(self.coordinators(&names).await?) {
                 match coordinator {
                     Ok(broker) => {
-                        by_address
-                            .entry(broker.address.clone())
-                            .or_default()
-                            .push(at);
+                        by_address.entry(broker.address.clone()).or_default().push(at);
                         brokers.insert(broker.address.clone(), broker);
                     }
                     Err(error) => settle(at, Err(error), &mut again),
@@ -340,10 +295,7 @@ impl Cluster {
                     continue;
                 };
                 for batch in places.chunks(MAX_BATCH) {
-                    let asked: Vec<&str> = batch
-                        .iter()
-                        .filter_map(|&at| groups.get(at).copied())
-                        .collect();
+                    let asked: Vec<&str> = batch.iter().filter_map(|&at| groups.get(at).copied()).collect();
                     match ask(broker.clone(), &asked).await {
                         Ok(found) => {
                             for (&at, answer) in batch.iter().zip(found) {
@@ -366,9 +318,7 @@ impl Cluster {
         Ok(groups
             .iter()
             .zip(answers)
-            .map(|(group, answer)| {
-                answer.unwrap_or_else(|| Err(missing("the cluster", "the question", group)))
-            })
+            .map(|(group, answer)| answer.unwrap_or_else(|| Err(missing("the cluster", "the question", group))))
             .collect())
     }
 }

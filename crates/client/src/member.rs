@@ -7,8 +7,7 @@ use ring::rand::{SecureRandom as _, SystemRandom};
 use streamside_wire::Message as _;
 use streamside_wire::api_key;
 use streamside_wire::messages::streams_group_heartbeat::{
-    Endpoint, KeyValue, StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, TaskIds,
-    Topology,
+    Endpoint, KeyValue, StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, TaskIds, Topology,
 };
 use streamside_wire::messages::streams_group_topology_description_update::{
     StreamsGroupTopologyDescriptionUpdateRequest, StreamsGroupTopologyDescriptionUpdateResponse,
@@ -128,11 +127,9 @@ impl Member {
         if let Ok(millis @ 1..) = u64::try_from(answer.heartbeat_interval_ms) {
             self.interval = Duration::from_millis(millis);
         }
-        if let (Some(active), Some(standby), Some(warmup)) = (
-            &answer.active_tasks,
-            &answer.standby_tasks,
-            &answer.warmup_tasks,
-        ) {
+        if let (Some(active), Some(standby), Some(warmup)) =
+            (&answer.active_tasks, &answer.standby_tasks, &answer.warmup_tasks)
+        {
             // An assignment is confirmed by owning it.
             self.confirm = Some([active.clone(), standby.clone(), warmup.clone()]);
         }
@@ -156,10 +153,8 @@ impl Member {
         loop {
             let outcome = async {
                 let connection = self.cluster.coordinator(&self.options.group_id).await?;
-                let version =
-                    connection.version::<StreamsGroupTopologyDescriptionUpdateRequest>()?;
-                let answer: StreamsGroupTopologyDescriptionUpdateResponse =
-                    connection.call(&request, version).await?;
+                let version = connection.version::<StreamsGroupTopologyDescriptionUpdateRequest>()?;
+                let answer: StreamsGroupTopologyDescriptionUpdateResponse = connection.call(&request, version).await?;
                 refusal(api, answer.error_code, answer.error_message).map_or(Ok(()), Err)
             };
             match outcome.await {
@@ -190,11 +185,7 @@ impl Member {
         Ok(())
     }
 
-    async fn send(
-        &self,
-        epoch: i32,
-        joins: bool,
-    ) -> Result<StreamsGroupHeartbeatResponse<'static>, Error> {
+    async fn send(&self, epoch: i32, joins: bool) -> Result<StreamsGroupHeartbeatResponse<'static>, Error> {
         let api = api_key::name(StreamsGroupHeartbeatRequest::API_KEY);
         let request = self.request(epoch, joins);
         let mut retry = Retry::new(self.cluster.options());
@@ -204,8 +195,7 @@ impl Member {
                 let version = connection.version::<StreamsGroupHeartbeatRequest<'_>>()?;
                 let answer = connection.ask(&request, version).await?;
                 let answer = owned(answer.decode::<StreamsGroupHeartbeatResponse<'_>>()?);
-                refusal(api, answer.error_code, answer.error_message.clone())
-                    .map_or(Ok(answer), Err)
+                refusal(api, answer.error_code, answer.error_message.clone()).map_or(Ok(answer), Err)
             };
             match outcome.await {
                 Err(error) if is_worth_another_try(&error) => {
@@ -288,9 +278,7 @@ fn uuid() -> String {
     number = (number & !(0x3 << 62)) | (0x2 << 62);
     let hex = format!("{number:032x}");
     let parts = [(0, 8), (8, 12), (12, 16), (16, 20), (20, 32)];
-    parts
-        .map(|(from, to)| hex.get(from..to).unwrap_or_default())
-        .join("-")
+    parts.map(|(from, to)| hex.get(from..to).unwrap_or_default()).join("-")
 }
 
 #[cfg(test)]
@@ -302,10 +290,7 @@ mod tests {
         let (a, b) = (uuid(), uuid());
         assert_ne!(a, b);
         assert_eq!(a.len(), 36);
-        let marks: Vec<char> = [8, 13, 14, 18, 23]
-            .iter()
-            .filter_map(|&at| a.chars().nth(at))
-            .collect();
+        let marks: Vec<char> = [8, 13, 14, 18, 23].iter().filter_map(|&at| a.chars().nth(at)).collect();
         assert_eq!(marks, ['-', '-', '4', '-', '-']);
         assert!(a.chars().nth(19).is_some_and(|c| "89ab".contains(c)));
     }

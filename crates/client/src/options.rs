@@ -75,12 +75,7 @@ pub struct TlsOptions {
 
 impl Default for TlsOptions {
     fn default() -> Self {
-        Self {
-            trust: None,
-            certificate: None,
-            key: None,
-            check_host_name: true,
-        }
+        Self { trust: None, certificate: None, key: None, check_host_name: true }
     }
 }
 
@@ -139,10 +134,7 @@ pub struct OptionsError {
 
 impl OptionsError {
     fn new(key: &str, reason: impl Into<String>) -> Self {
-        Self {
-            key: key.to_owned(),
-            reason: reason.into(),
-        }
+        Self { key: key.to_owned(), reason: reason.into() }
     }
 
     /// A stable word for metrics and logs.
@@ -181,15 +173,10 @@ impl Options {
             }
         };
         Ok(Self {
-            client_id: set
-                .get("client.id")
-                .map_or(defaults.client_id, str::to_owned),
+            client_id: set.get("client.id").map_or(defaults.client_id, str::to_owned),
             tls: encrypted.then(|| tls(&set)).transpose()?,
             login: with_login.then(|| login(&set)).transpose()?,
-            connect_timeout: set.millis(
-                "socket.connection.setup.timeout.ms",
-                defaults.connect_timeout,
-            )?,
+            connect_timeout: set.millis("socket.connection.setup.timeout.ms", defaults.connect_timeout)?,
             request_timeout: set.millis("request.timeout.ms", defaults.request_timeout)?,
             call_timeout: set.millis("default.api.timeout.ms", defaults.call_timeout)?,
             retry_backoff: set.millis("retry.backoff.ms", defaults.retry_backoff)?,
@@ -204,10 +191,7 @@ struct Settings<'a>(&'a BTreeMap<String, String>);
 impl<'a> Settings<'a> {
     /// A setting that is there and not empty.
     fn get(&self, key: &str) -> Option<&'a str> {
-        self.0
-            .get(key)
-            .map(|value| value.trim())
-            .filter(|value| !value.is_empty())
+        self.0.get(key).map(|value| value.trim()).filter(|value| !value.is_empty())
     }
 
     fn millis(&self, key: &str, default: Duration) -> Result<Duration, OptionsError> {
@@ -215,26 +199,17 @@ impl<'a> Settings<'a> {
             None => Ok(default),
             Some(value) => match value.parse::<i32>() {
                 Ok(millis) if millis > 0 => Ok(Duration::from_millis(millis.unsigned_abs().into())),
-                _ => Err(OptionsError::new(
-                    key,
-                    format!("`{value}` is no number of milliseconds from 1 to 2147483647"),
-                )),
+                _ => {
+                    Err(OptionsError::new(key, format!("`{value}` is no number of milliseconds from 1 to 2147483647")))
+                }
             },
         }
     }
 }
 
 fn tls(set: &Settings<'_>) -> Result<TlsOptions, OptionsError> {
-    let trust = store(
-        set,
-        "ssl.truststore",
-        set.get("ssl.truststore.certificates"),
-    )?;
-    let own = store(
-        set,
-        "ssl.keystore",
-        set.get("ssl.keystore.certificate.chain"),
-    )?;
+    let trust = store(set, "ssl.truststore", set.get("ssl.truststore.certificates"))?;
+    let own = store(set, "ssl.keystore", set.get("ssl.keystore.certificate.chain"))?;
     if set.get("ssl.key.password").is_some() {
         return Err(OptionsError::new(
             "ssl.key.password",
@@ -253,55 +228,34 @@ fn tls(set: &Settings<'_>) -> Result<TlsOptions, OptionsError> {
             "a key needs its certificate in ssl.keystore.certificate.chain",
         ));
     }
-    let check_host_name = match set
-        .0
-        .get("ssl.endpoint.identification.algorithm")
-        .map(|v| v.trim())
-    {
+    let check_host_name = match set.0.get("ssl.endpoint.identification.algorithm").map(|v| v.trim()) {
         None => true,
         Some("") => false,
         Some(v) if v.eq_ignore_ascii_case("https") => true,
         Some(other) => {
             return Err(OptionsError::new(
                 "ssl.endpoint.identification.algorithm",
-                format!(
-                    "`{other}` is not known; write https, or leave it empty to accept any host name"
-                ),
+                format!("`{other}` is not known; write https, or leave it empty to accept any host name"),
             ));
         }
     };
-    Ok(TlsOptions {
-        trust,
-        certificate: own,
-        key,
-        check_host_name,
-    })
+    Ok(TlsOptions { trust, certificate: own, key, check_host_name })
 }
 
-fn store(
-    set: &Settings<'_>,
-    prefix: &str,
-    inline: Option<&str>,
-) -> Result<Option<Pem>, OptionsError> {
+fn store(set: &Settings<'_>, prefix: &str, inline: Option<&str>) -> Result<Option<Pem>, OptionsError> {
     let (type_key, location_key) = (format!("{prefix}.type"), format!("{prefix}.location"));
     let location = set.get(&location_key);
     let kind = set.get(&type_key).unwrap_or("JKS");
     if kind.eq_ignore_ascii_case("PEM") {
         if let (Some(_), Some(_)) = (inline, location) {
-            return Err(OptionsError::new(
-                &location_key,
-                "give either a file or the text itself, not both",
-            ));
+            return Err(OptionsError::new(&location_key, "give either a file or the text itself, not both"));
         }
         return Ok(location
             .map(|path| Pem::File(path.into()))
             .or_else(|| inline.map(|text| Pem::Text(Secret::new(text)))));
     }
     if inline.is_some() {
-        return Err(OptionsError::new(
-            &type_key,
-            "PEM text was given, so this must be PEM",
-        ));
+        return Err(OptionsError::new(&type_key, "PEM text was given, so this must be PEM"));
     }
     match location {
         None => Ok(None),
@@ -312,10 +266,7 @@ fn store(
 /// What to type to turn a Java key store into PEM.
 fn conversion(prefix: &str, kind: &str, path: &str) -> String {
     let quoted = format!("'{}'", path.replace('\'', "'\\''"));
-    let command = match (
-        prefix == "ssl.truststore",
-        kind.eq_ignore_ascii_case("PKCS12"),
-    ) {
+    let command = match (prefix == "ssl.truststore", kind.eq_ignore_ascii_case("PKCS12")) {
         (true, _) => format!("keytool -list -rfc -keystore {quoted} > trust.pem"),
         (false, true) => format!("openssl pkcs12 -in {quoted} -nodes -out key.pem"),
         (false, false) => format!(
@@ -323,11 +274,7 @@ fn conversion(prefix: &str, kind: &str, path: &str) -> String {
              openssl pkcs12 -in key.p12 -nodes -out key.pem"
         ),
     };
-    let file = if prefix == "ssl.truststore" {
-        "trust.pem"
-    } else {
-        "key.pem"
-    };
+    let file = if prefix == "ssl.truststore" { "trust.pem" } else { "key.pem" };
     format!(
         "{kind} stores are not read; convert it with `{command}`, then set {prefix}.type=PEM and {prefix}.location={file}"
     )
@@ -360,21 +307,14 @@ fn login(set: &Settings<'_>) -> Result<Login, OptionsError> {
     if parsed.module.rsplit('.').next() != Some(wanted) {
         return Err(OptionsError::new(
             key,
-            format!(
-                "the mechanism {} needs the login module {wanted}",
-                mechanism.name()
-            ),
+            format!("the mechanism {} needs the login module {wanted}", mechanism.name()),
         ));
     }
     let option = |name: &str| {
         let value = parsed.options.get(name).filter(|value| !value.is_empty());
         value.ok_or_else(|| OptionsError::new(key, format!("the option {name}=\"…\" is missing")))
     };
-    Ok(Login {
-        mechanism,
-        username: option("username")?.clone(),
-        password: Secret::new(option("password")?.clone()),
-    })
+    Ok(Login { mechanism, username: option("username")?.clone(), password: Secret::new(option("password")?.clone()) })
 }
 
 #[cfg(test)]
@@ -389,10 +329,7 @@ mod tests {
     fn a_stock_file_gives_login_trust_and_times() {
         let options = Options::from_properties(SCRAM).expect("good settings");
         let login = options.login.clone().expect("a login");
-        assert_eq!(
-            (login.mechanism, login.username.as_str()),
-            (Mechanism::ScramSha512, "ann")
-        );
+        assert_eq!((login.mechanism, login.username.as_str()), (Mechanism::ScramSha512, "ann"));
         assert_eq!(login.password.expose(), "s3cret");
         let tls = options.tls.clone().expect("encrypted");
         assert_eq!(tls.trust, Some(Pem::File("/etc/trust.pem".into())));
@@ -419,19 +356,14 @@ mod tests {
     fn what_cannot_be_used_is_told_with_what_to_do() {
         let plain = "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\nsasl.jaas.config=";
         for (text, key, part) in [
-            (
-                "security.protocol=TLS".to_owned(),
-                "security.protocol",
-                "none of PLAINTEXT, SSL",
-            ),
+            ("security.protocol=TLS".to_owned(), "security.protocol", "none of PLAINTEXT, SSL"),
             (
                 "security.protocol=SSL\nssl.truststore.location=a b.jks".to_owned(),
                 "ssl.truststore.type",
                 "`keytool -list -rfc -keystore 'a b.jks' > trust.pem`",
             ),
             (
-                "security.protocol=SSL\nssl.keystore.type=PKCS12\nssl.keystore.location=k.p12"
-                    .to_owned(),
+                "security.protocol=SSL\nssl.keystore.type=PKCS12\nssl.keystore.location=k.p12".to_owned(),
                 "ssl.keystore.type",
                 "`openssl pkcs12 -in 'k.p12' -nodes -out key.pem`",
             ),
@@ -440,36 +372,16 @@ mod tests {
                 "ssl.keystore.type",
                 "keytool -importkeystore -srckeystore 'k.jks'",
             ),
-            (
-                "security.protocol=SSL\nssl.key.password=x".to_owned(),
-                "ssl.key.password",
-                "openssl pkcs8",
-            ),
-            (
-                "security.protocol=SASL_SSL".to_owned(),
-                "sasl.mechanism",
-                "GSSAPI",
-            ),
+            ("security.protocol=SSL\nssl.key.password=x".to_owned(), "ssl.key.password", "openssl pkcs8"),
+            ("security.protocol=SASL_SSL".to_owned(), "sasl.mechanism", "GSSAPI"),
             (
                 format!("{plain}com.x.ScramLoginModule required username=u password=hush;"),
                 "sasl.jaas.config",
                 "PlainLoginModule",
             ),
-            (
-                format!("{plain}com.x.PlainLoginModule required username=u;"),
-                "sasl.jaas.config",
-                "password",
-            ),
-            (
-                format!("{plain}com.x.PlainLoginModule required password=hush"),
-                "sasl.jaas.config",
-                "must end with `;`",
-            ),
-            (
-                "request.timeout.ms=-1".to_owned(),
-                "request.timeout.ms",
-                "-1",
-            ),
+            (format!("{plain}com.x.PlainLoginModule required username=u;"), "sasl.jaas.config", "password"),
+            (format!("{plain}com.x.PlainLoginModule required password=hush"), "sasl.jaas.config", "must end with `;`"),
+            ("request.timeout.ms=-1".to_owned(), "request.timeout.ms", "-1"),
         ] {
             let error = Options::from_properties(&text).expect_err(&text);
             assert_eq!(error.key, key, "{text}");

@@ -7,11 +7,7 @@ use std::collections::BTreeMap;
 /// Knows comments (`#`, `!`), the three separators (`=`, `:`, white space), continued lines, `\t \n \r \f` and `\uXXXX`.
 #[must_use]
 pub(crate) fn parse(text: &str) -> BTreeMap<String, String> {
-    logical_lines(text)
-        .iter()
-        .map(|line| split(line))
-        .filter(|(key, _)| !key.is_empty())
-        .collect()
+    logical_lines(text).iter().map(|line| split(line)).filter(|(key, _)| !key.is_empty()).collect()
 }
 
 /// Joins continued lines and drops comments and empty lines; escapes are still in place.
@@ -71,10 +67,7 @@ fn unescape(text: &str) -> String {
             match chars.next() {
                 Some('u') => {
                     let digits: String = chars.clone().take(4).collect();
-                    if let Some(unit) = u16::from_str_radix(&digits, 16)
-                        .ok()
-                        .filter(|_| digits.len() == 4)
-                    {
+                    if let Some(unit) = u16::from_str_radix(&digits, 16).ok().filter(|_| digits.len() == 4) {
                         // Two units may make one character.
                         units.push(unit);
                         chars.nth(3);
@@ -115,8 +108,7 @@ pub(crate) fn parse_login(text: &str) -> Result<Login, &'static str> {
     };
     match tokens.next() {
         Some(Token::Word(flag))
-            if ["required", "requisite", "sufficient", "optional"]
-                .contains(&flag.to_ascii_lowercase().as_str()) => {}
+            if ["required", "requisite", "sufficient", "optional"].contains(&flag.to_ascii_lowercase().as_str()) => {}
         _ => return Err("after the login module must come `required`"),
     }
     let mut options = BTreeMap::new();
@@ -170,9 +162,7 @@ fn login_tokens(text: &str) -> Result<Vec<Token>, &'static str> {
             }
             c => {
                 let mut word = String::from(c);
-                while let Some(more) =
-                    chars.next_if(|c| !c.is_whitespace() && !";=\"'".contains(*c))
-                {
+                while let Some(more) = chars.next_if(|c| !c.is_whitespace() && !";=\"'".contains(*c)) {
                     word.push(more);
                 }
                 tokens.push(Token::Word(word));
@@ -227,41 +217,20 @@ mod tests {
             "org.apache.kafka.common.security.scram.ScramLoginModule required username=\"al\\\"ice\" password='p;= x' ;",
         )
         .expect("a good line");
-        assert_eq!(
-            login.module,
-            "org.apache.kafka.common.security.scram.ScramLoginModule"
-        );
-        assert_eq!(
-            login.options.get("username").map(String::as_str),
-            Some("al\"ice")
-        );
-        assert_eq!(
-            login.options.get("password").map(String::as_str),
-            Some("p;= x")
-        );
+        assert_eq!(login.module, "org.apache.kafka.common.security.scram.ScramLoginModule");
+        assert_eq!(login.options.get("username").map(String::as_str), Some("al\"ice"));
+        assert_eq!(login.options.get("password").map(String::as_str), Some("p;= x"));
     }
 
     #[test]
     fn a_bad_login_line_is_told_without_its_secret() {
         for (line, told) in [
             ("", "it must begin with the class name of a login module"),
-            (
-                "M username=\"u\";",
-                "after the login module must come `required`",
-            ),
+            ("M username=\"u\";", "after the login module must come `required`"),
             ("M required password=\"secret\"", "it must end with `;`"),
-            (
-                "M required password;",
-                "its options must have the form key=\"value\"",
-            ),
-            (
-                "M required password=\"secret",
-                "a quoted value does not end",
-            ),
-            (
-                "M required a=\"b\"; N required;",
-                "only one login module may be given",
-            ),
+            ("M required password;", "its options must have the form key=\"value\""),
+            ("M required password=\"secret", "a quoted value does not end"),
+            ("M required a=\"b\"; N required;", "only one login module may be given"),
         ] {
             assert_eq!(parse_login(line).err(), Some(told), "{line}");
         }

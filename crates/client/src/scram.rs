@@ -67,12 +67,7 @@ impl<'a> ClientFirst<'a> {
     pub(crate) fn new(hash: Hash, username: &str, password: &'a Secret, nonce: String) -> Self {
         let name = username.replace('=', "=3D").replace(',', "=2C");
         let bare = format!("n={name},r={nonce}");
-        Self {
-            hash,
-            password,
-            nonce,
-            bare,
-        }
+        Self { hash, password, nonce, bare }
     }
 
     /// The bytes to send.
@@ -82,8 +77,7 @@ impl<'a> ClientFirst<'a> {
 
     /// Reads the challenge and makes the proof. The error is a sentence for people.
     pub(crate) fn answer(self, server_first: &[u8]) -> Result<ClientFinal, String> {
-        let challenge =
-            std::str::from_utf8(server_first).map_err(|_| "its challenge is no text")?;
+        let challenge = std::str::from_utf8(server_first).map_err(|_| "its challenge is no text")?;
         if let Some(refusal) = challenge.strip_prefix("e=") {
             return Err(format!("it refused the login: {}", shown(refusal)));
         }
@@ -94,27 +88,17 @@ impl<'a> ClientFirst<'a> {
         if nonce.len() <= self.nonce.len() || !nonce.starts_with(&self.nonce) {
             return Err("its challenge does not continue our nonce".to_owned());
         }
-        let salt = BASE64
-            .decode(salt)
-            .map_err(|_| "the salt of its challenge can't be read")?;
+        let salt = BASE64.decode(salt).map_err(|_| "the salt of its challenge can't be read")?;
         let iterations = iterations
             .parse::<u32>()
             .ok()
             .filter(|rounds| (MIN_ITERATIONS..=MAX_ITERATIONS).contains(rounds))
             .and_then(NonZeroU32::new)
-            .ok_or_else(|| {
-                format!("its number of rounds is not between {MIN_ITERATIONS} and {MAX_ITERATIONS}")
-            })?;
+            .ok_or_else(|| format!("its number of rounds is not between {MIN_ITERATIONS} and {MAX_ITERATIONS}"))?;
 
         let algorithm = self.hash.hmac();
         let mut salted = vec![0; self.hash.digest().output_len()];
-        pbkdf2::derive(
-            self.hash.pbkdf2(),
-            iterations,
-            &salt,
-            self.password.expose().as_bytes(),
-            &mut salted,
-        );
+        pbkdf2::derive(self.hash.pbkdf2(), iterations, &salt, self.password.expose().as_bytes(), &mut salted);
         let salted = hmac::Key::new(algorithm, &salted);
         let client_key = hmac::sign(&salted, b"Client Key");
         let stored_key = digest::digest(self.hash.digest(), client_key.as_ref());
@@ -122,16 +106,8 @@ impl<'a> ClientFirst<'a> {
 
         let without_proof = format!("c={},r={nonce}", BASE64.encode(GS2_HEADER));
         let auth_message = format!("{},{challenge},{without_proof}", self.bare);
-        let signature = hmac::sign(
-            &hmac::Key::new(algorithm, stored_key.as_ref()),
-            auth_message.as_bytes(),
-        );
-        let proof: Vec<u8> = client_key
-            .as_ref()
-            .iter()
-            .zip(signature.as_ref())
-            .map(|(key, mask)| key ^ mask)
-            .collect();
+        let signature = hmac::sign(&hmac::Key::new(algorithm, stored_key.as_ref()), auth_message.as_bytes());
+        let proof: Vec<u8> = client_key.as_ref().iter().zip(signature.as_ref()).map(|(key, mask)| key ^ mask).collect();
         Ok(ClientFinal {
             message: format!("{without_proof},p={}", BASE64.encode(proof)),
             server_key: hmac::Key::new(algorithm, server_key.as_ref()),
@@ -153,17 +129,15 @@ impl ClientFinal {
             return Err(format!("it refused the login: {}", shown(refusal)));
         }
         let signature = field(text.split(',').next(), "v=")?;
-        let signature = BASE64
-            .decode(signature)
-            .map_err(|_| "its proof can't be read")?;
-        hmac::verify(&self.server_key, self.auth_message.as_bytes(), &signature)
-            .map_err(|_| "its proof is wrong: it does not know the password, so it may not be the server that you mean".to_owned())
+        let signature = BASE64.decode(signature).map_err(|_| "its proof can't be read")?;
+        hmac::verify(&self.server_key, self.auth_message.as_bytes(), &signature).map_err(|_| {
+            "its proof is wrong: it does not know the password, so it may not be the server that you mean".to_owned()
+        })
     }
 }
 
 fn field<'m>(part: Option<&'m str>, key: &str) -> Result<&'m str, String> {
-    part.and_then(|part| part.strip_prefix(key))
-        .ok_or_else(|| format!("its message lacks the field `{key}`"))
+    part.and_then(|part| part.strip_prefix(key)).ok_or_else(|| format!("its message lacks the field `{key}`"))
 }
 
 #[cfg(test)]
@@ -204,24 +178,15 @@ mod tests {
     fn a_server_without_the_password_is_found_out() {
         let last = first(&RFC_7677, &Secret::new("pencils")).expect("a proof");
         assert_ne!(last.message(), RFC_7677.client_final);
-        let told = last
-            .verify(RFC_7677.server_final.as_bytes())
-            .expect_err("a wrong proof");
+        let told = last.verify(RFC_7677.server_final.as_bytes()).expect_err("a wrong proof");
         assert!(told.contains("does not know the password"), "{told}");
     }
 
     #[test]
     fn sha_512_makes_proofs_of_its_own_length() {
-        let vector = Vector {
-            hash: Hash::Sha512,
-            ..RFC_7677
-        };
+        let vector = Vector { hash: Hash::Sha512, ..RFC_7677 };
         let last = first(&vector, &Secret::new("pencil")).expect("a proof");
-        let proof = last
-            .message()
-            .rsplit("p=")
-            .next()
-            .and_then(|p| BASE64.decode(p).ok());
+        let proof = last.message().rsplit("p=").next().and_then(|p| BASE64.decode(p).ok());
         assert_eq!(proof.map(|p| p.len()), Some(64));
         assert!(last.verify(RFC_7677.server_final.as_bytes()).is_err());
     }
@@ -236,10 +201,7 @@ mod tests {
             ("r=abcd,s=W22Z,i=1", "number of rounds"),
             ("r=abcd,s=W22Z,i=4000000000", "number of rounds"),
             ("r=abcd,s=W22Z", "lacks the field `i=`"),
-            (
-                "e=unknown-user\u{1b}",
-                "refused the login: unknown-user\\u{1b}",
-            ),
+            ("e=unknown-user\u{1b}", "refused the login: unknown-user\\u{1b}"),
             ("", "lacks the field `r=`"),
         ] {
             let first = ClientFirst::new(Hash::Sha256, "u", &password, "abc".to_owned());

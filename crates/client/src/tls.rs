@@ -10,9 +10,7 @@ use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signat
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{
-    CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
-};
+use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
 use crate::options::{Pem, TlsOptions};
 
@@ -51,9 +49,7 @@ pub(crate) fn client_config(options: &TlsOptions) -> Result<Arc<ClientConfig>, S
 
 /// Says what a failed handshake means and what to change.
 pub(crate) fn explain(error: &io::Error) -> String {
-    let inner = error
-        .get_ref()
-        .and_then(|e| e.downcast_ref::<rustls::Error>());
+    let inner = error.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>());
     match inner {
         Some(rustls::Error::InvalidMessage(_)) => {
             "the listener does not speak TLS; it is probably a PLAINTEXT one: use its TLS port, or security.protocol=PLAINTEXT \
@@ -89,8 +85,9 @@ pub(crate) fn explain(error: &io::Error) -> String {
 fn read(pem: &Pem, key: &str) -> Result<Vec<u8>, String> {
     match pem {
         Pem::Text(text) => Ok(one_block_a_paragraph(text.expose()).into_bytes()),
-        Pem::File(path) => read_file(path)
-            .map_err(|e| format!("{key}.location: {} can't be read: {e}", path.display())),
+        Pem::File(path) => {
+            read_file(path).map_err(|e| format!("{key}.location: {} can't be read: {e}", path.display()))
+        }
     }
 }
 
@@ -109,9 +106,7 @@ fn one_block_a_paragraph(text: &str) -> String {
             break;
         };
         let body: String = body.split_whitespace().collect();
-        out.push_str(&format!(
-            "-----BEGIN {label}-----\n{body}\n-----END {label}-----\n"
-        ));
+        out.push_str(&format!("-----BEGIN {label}-----\n{body}\n-----END {label}-----\n"));
         rest = after;
     }
     out
@@ -120,14 +115,9 @@ fn one_block_a_paragraph(text: &str) -> String {
 fn read_file(path: &Path) -> io::Result<Vec<u8>> {
     use std::io::Read as _;
     let mut bytes = Vec::new();
-    std::fs::File::open(path)?
-        .take(MAX_PEM_BYTES + 1)
-        .read_to_end(&mut bytes)?;
+    std::fs::File::open(path)?.take(MAX_PEM_BYTES + 1).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > MAX_PEM_BYTES {
-        return Err(io::Error::new(
-            io::ErrorKind::InvalidData,
-            "it is larger than 4 MiB",
-        ));
+        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is larger than 4 MiB"));
     }
     Ok(bytes)
 }
@@ -158,17 +148,14 @@ fn private_key(pem: &Pem) -> Result<PrivateKeyDer<'static>, String> {
                 .to_owned(),
         );
     }
-    PrivateKeyDer::from_pem_slice(&bytes)
-        .map_err(|_| "ssl.keystore: no private key in PEM form was found".to_owned())
+    PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| "ssl.keystore: no private key in PEM form was found".to_owned())
 }
 
 fn system_trust() -> Result<Vec<CertificateDer<'static>>, String> {
     let named = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
-    let bundle = named
-        .into_iter()
-        .chain(SYSTEM_BUNDLES.iter().map(PathBuf::from))
-        .find(|path| path.is_file())
-        .ok_or("no system certificates were found; name the authority in ssl.truststore.location (ssl.truststore.type=PEM)")?;
+    let bundle = named.into_iter().chain(SYSTEM_BUNDLES.iter().map(PathBuf::from)).find(|path| path.is_file()).ok_or(
+        "no system certificates were found; name the authority in ssl.truststore.location (ssl.truststore.type=PEM)",
+    )?;
     certificates(&Pem::File(bundle), "ssl.truststore")
 }
 
@@ -196,12 +183,7 @@ impl Verifier {
         if added == 0 {
             return Err("ssl.truststore: none of its certificates can be used".to_owned());
         }
-        Ok(Self {
-            roots,
-            exact,
-            check_host_name: options.check_host_name,
-            provider,
-        })
+        Ok(Self { roots, exact, check_host_name: options.check_host_name, provider })
     }
 }
 
@@ -215,19 +197,9 @@ impl ServerCertVerifier for Verifier {
         now: UnixTime,
     ) -> Result<ServerCertVerified, rustls::Error> {
         let parsed = ParsedCertificate::try_from(end_entity)?;
-        if !self
-            .exact
-            .iter()
-            .any(|known| known.as_ref() == end_entity.as_ref())
-        {
+        if !self.exact.iter().any(|known| known.as_ref() == end_entity.as_ref()) {
             let algorithms = self.provider.signature_verification_algorithms.all;
-            verify_server_cert_signed_by_trust_anchor(
-                &parsed,
-                &self.roots,
-                intermediates,
-                now,
-                algorithms,
-            )?;
+            verify_server_cert_signed_by_trust_anchor(&parsed, &self.roots, intermediates, now, algorithms)?;
         }
         if self.check_host_name {
             verify_server_name(&parsed, server_name)?;
@@ -241,12 +213,7 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls12_signature(
-            message,
-            cert,
-            dss,
-            &self.provider.signature_verification_algorithms,
-        )
+        verify_tls12_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
     }
 
     fn verify_tls13_signature(
@@ -255,17 +222,10 @@ impl ServerCertVerifier for Verifier {
         cert: &CertificateDer<'_>,
         dss: &DigitallySignedStruct,
     ) -> Result<HandshakeSignatureValid, rustls::Error> {
-        verify_tls13_signature(
-            message,
-            cert,
-            dss,
-            &self.provider.signature_verification_algorithms,
-        )
+        verify_tls13_signature(message, cert, dss, &self.provider.signature_verification_algorithms)
     }
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
-        self.provider
-            .signature_verification_algorithms
-            .supported_schemes()
+        self.provider.signature_verification_algorithms.supported_schemes()
     }
 }

@@ -24,10 +24,7 @@ impl Versions {
 
     fn from_answer(answer: &ApiVersionsResponse) -> Self {
         let rows = answer.api_keys.iter().take(MAX_ROWS);
-        Self(
-            rows.map(|row| (row.api_key, (row.min_version, row.max_version)))
-                .collect(),
-        )
+        Self(rows.map(|row| (row.api_key, (row.min_version, row.max_version))).collect())
     }
 }
 
@@ -44,22 +41,14 @@ pub(crate) async fn negotiate(connection: &Connection) -> Result<Versions, Error
         }
         let answer = connection.ask(&request, version).await?;
         let code = ErrorCode(answer.first_i16());
-        let form = if code == ErrorCode::UNSUPPORTED_VERSION {
-            0
-        } else {
-            version
-        };
+        let form = if code == ErrorCode::UNSUPPORTED_VERSION { 0 } else { version };
         let answer: ApiVersionsResponse = answer.decode_as(form)?;
         if code == ErrorCode::NONE {
             return Ok(Versions::from_answer(&answer));
         }
         let listed = Versions::from_answer(&answer).get(ApiVersionsRequest::API_KEY);
         if code != ErrorCode::UNSUPPORTED_VERSION {
-            return Err(Error::Refused {
-                api: api_key::name(ApiVersionsRequest::API_KEY),
-                code,
-                message: None,
-            });
+            return Err(Error::Refused { api: api_key::name(ApiVersionsRequest::API_KEY), code, message: None });
         }
         version = listed.map_or(0, |(_, last)| last).clamp(0, version - 1);
     }

@@ -1,10 +1,6 @@
 //! Encryption and login, against a scripted broker with certificates made on the spot.
 
-#![allow(
-    clippy::expect_used,
-    clippy::panic,
-    reason = "helpers of tests fail like tests"
-)]
+#![allow(clippy::expect_used, clippy::panic, reason = "helpers of tests fail like tests")]
 
 mod fake;
 
@@ -21,26 +17,16 @@ use ring::{digest, hmac, pbkdf2};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{RootCertStore, ServerConfig};
 use streamside_client::{Cluster, Error, Login, Mechanism, Options, Pem, Secret, TlsOptions};
-use streamside_wire::messages::sasl_authenticate::{
-    SaslAuthenticateRequest, SaslAuthenticateResponse,
-};
+use streamside_wire::messages::sasl_authenticate::{SaslAuthenticateRequest, SaslAuthenticateResponse};
 use streamside_wire::messages::sasl_handshake::{SaslHandshakeRequest, SaslHandshakeResponse};
 use tokio_rustls::TlsAcceptor;
 
 fn quick(tls: Option<TlsOptions>) -> Options {
-    Options {
-        tls,
-        request_timeout: Duration::from_secs(2),
-        call_timeout: Duration::from_secs(3),
-        ..Options::default()
-    }
+    Options { tls, request_timeout: Duration::from_secs(2), call_timeout: Duration::from_secs(3), ..Options::default() }
 }
 
 fn trusting(pem: &str) -> TlsOptions {
-    TlsOptions {
-        trust: Some(Pem::Text(Secret::new(pem))),
-        ..TlsOptions::default()
-    }
+    TlsOptions { trust: Some(Pem::Text(Secret::new(pem))), ..TlsOptions::default() }
 }
 
 struct Party {
@@ -93,24 +79,16 @@ fn acceptor(server: &Party, clients: Option<&CertificateDer<'static>>) -> TlsAcc
         Some(trusted) => {
             let mut roots = RootCertStore::empty();
             roots.add(trusted.clone()).expect("a root");
-            let verifier = rustls::server::WebPkiClientVerifier::builder_with_provider(
-                Arc::new(roots),
-                provider,
-            );
+            let verifier = rustls::server::WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
             builder.with_client_cert_verifier(verifier.build().expect("a verifier"))
         }
     };
-    let config = builder
-        .with_single_cert(server.chain.clone(), server.key.clone_key())
-        .expect("a server");
+    let config = builder.with_single_cert(server.chain.clone(), server.key.clone_key()).expect("a server");
     TlsAcceptor::from(Arc::new(config))
 }
 
 async fn broker(server: &Party, clients: Option<&CertificateDer<'static>>) -> Fake {
-    Fake::start_tls(Some(acceptor(server, clients)), |r, port| {
-        usual(r, port).unwrap_or(Reply::Silence)
-    })
-    .await
+    Fake::start_tls(Some(acceptor(server, clients)), |r, port| usual(r, port).unwrap_or(Reply::Silence)).await
 }
 
 async fn outcome(fake: &Fake, host: &str, tls: TlsOptions) -> Result<usize, Error> {
@@ -118,8 +96,7 @@ async fn outcome(fake: &Fake, host: &str, tls: TlsOptions) -> Result<usize, Erro
     // With TLS 1.3 a refused client certificate shows at the first read.
     let connection = cluster.any().await?;
     let request = streamside_wire::messages::metadata::MetadataRequest::default();
-    let answer: streamside_wire::messages::metadata::MetadataResponse =
-        connection.call(&request, 13).await?;
+    let answer: streamside_wire::messages::metadata::MetadataResponse = connection.call(&request, 13).await?;
     Ok(answer.brokers.len())
 }
 
@@ -128,11 +105,7 @@ async fn a_self_signed_certificate_is_trusted_when_it_is_given() {
     for authority in [false, true] {
         let server = self_signed("localhost", authority);
         let fake = broker(&server, None).await;
-        assert_eq!(
-            outcome(&fake, "localhost", trusting(&server.pem)).await,
-            Ok(1),
-            "authority: {authority}"
-        );
+        assert_eq!(outcome(&fake, "localhost", trusting(&server.pem)).await, Ok(1), "authority: {authority}");
     }
 }
 
@@ -140,24 +113,16 @@ async fn a_self_signed_certificate_is_trusted_when_it_is_given() {
 async fn pem_on_one_line_is_read() {
     let server = self_signed("localhost", false);
     let fake = broker(&server, None).await;
-    assert_eq!(
-        outcome(&fake, "localhost", trusting(&server.pem.replace('\n', " "))).await,
-        Ok(1)
-    );
+    assert_eq!(outcome(&fake, "localhost", trusting(&server.pem.replace('\n', " "))).await, Ok(1));
 }
 
 #[tokio::test]
 async fn a_stranger_is_not_trusted() {
     let fake = broker(&self_signed("localhost", false), None).await;
     let other = self_signed("localhost", false);
-    let error = outcome(&fake, "localhost", trusting(&other.pem))
-        .await
-        .expect_err("not trusted");
+    let error = outcome(&fake, "localhost", trusting(&other.pem)).await.expect_err("not trusted");
     assert_eq!(error.kind(), "tls");
-    assert!(
-        error.to_string().contains("ssl.truststore.location"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("ssl.truststore.location"), "{error}");
 }
 
 #[tokio::test]
@@ -166,35 +131,14 @@ async fn the_host_name_is_checked_unless_switched_off() {
     let server = signed_by(&issuer, "broker.example");
     let fake = broker(&server, None).await;
     let trust = trusting(&issuer.pem());
-    let error = outcome(&fake, "localhost", trust.clone())
-        .await
-        .expect_err("another name");
-    assert!(
-        error.to_string().contains("does not name this host"),
-        "{error}"
-    );
-    assert!(
-        error
-            .to_string()
-            .contains("ssl.endpoint.identification.algorithm"),
-        "{error}"
-    );
-    let unchecked = TlsOptions {
-        check_host_name: false,
-        ..trust
-    };
+    let error = outcome(&fake, "localhost", trust.clone()).await.expect_err("another name");
+    assert!(error.to_string().contains("does not name this host"), "{error}");
+    assert!(error.to_string().contains("ssl.endpoint.identification.algorithm"), "{error}");
+    let unchecked = TlsOptions { check_host_name: false, ..trust };
     assert_eq!(outcome(&fake, "localhost", unchecked).await, Ok(1));
     // Only the name is let pass, not the signature.
-    let stranger = TlsOptions {
-        check_host_name: false,
-        ..trusting(&self_signed("broker.example", false).pem)
-    };
-    assert_eq!(
-        outcome(&fake, "localhost", stranger)
-            .await
-            .map_err(|e| e.kind()),
-        Err("tls")
-    );
+    let stranger = TlsOptions { check_host_name: false, ..trusting(&self_signed("broker.example", false).pem) };
+    assert_eq!(outcome(&fake, "localhost", stranger).await.map_err(|e| e.kind()), Err("tls"));
 }
 
 #[tokio::test]
@@ -202,24 +146,15 @@ async fn a_client_certificate_is_shown_when_there_is_one() {
     let issuer = authority();
     let fake = broker(&signed_by(&issuer, "localhost"), Some(issuer.der())).await;
     let without = trusting(&issuer.pem());
-    let error = outcome(&fake, "localhost", without.clone())
-        .await
-        .expect_err("a certificate is wanted");
+    let error = outcome(&fake, "localhost", without.clone()).await.expect_err("a certificate is wanted");
     assert_eq!(error.kind(), "tls", "{error}");
-    assert!(
-        error.to_string().contains("ssl.keystore.location"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("ssl.keystore.location"), "{error}");
 
     let me = signed_by(&issuer, "me");
     let folder = tempfile::tempdir().expect("a folder");
     let file = folder.path().join("me.pem");
     std::fs::write(&file, format!("{}{}", me.key_pem, me.pem)).expect("a file");
-    let with = TlsOptions {
-        certificate: Some(Pem::File(file.clone())),
-        key: Some(Pem::File(file)),
-        ..without
-    };
+    let with = TlsOptions { certificate: Some(Pem::File(file.clone())), key: Some(Pem::File(file)), ..without };
     assert_eq!(outcome(&fake, "localhost", with).await, Ok(1));
 }
 
@@ -227,18 +162,11 @@ async fn a_client_certificate_is_shown_when_there_is_one() {
 async fn plain_text_and_tls_that_meet_are_named() {
     let server = self_signed("localhost", false);
     let tls = broker(&server, None).await;
-    let error = Cluster::connect(&tls.address(), quick(None))
-        .await
-        .expect_err("plain text to TLS");
-    assert!(
-        error.to_string().contains("security.protocol=SSL"),
-        "{error}"
-    );
+    let error = Cluster::connect(&tls.address(), quick(None)).await.expect_err("plain text to TLS");
+    assert!(error.to_string().contains("security.protocol=SSL"), "{error}");
 
     let plain = Fake::start(|r, port| usual(r, port).unwrap_or(Reply::Silence)).await;
-    let error = outcome(&plain, "localhost", trusting(&server.pem))
-        .await
-        .expect_err("TLS to plain text");
+    let error = outcome(&plain, "localhost", trusting(&server.pem)).await.expect_err("TLS to plain text");
     assert_eq!(error.kind(), "tls");
     assert!(error.to_string().contains("PLAINTEXT"), "{error}");
 }
@@ -253,29 +181,12 @@ async fn files_that_cannot_be_used_are_told_before_connecting() {
     };
     for (path, told) in [
         (folder.path().join("absent.pem"), "can't be read"),
-        (
-            file("empty.pem", b"nothing"),
-            "no `BEGIN CERTIFICATE` block",
-        ),
-        (
-            file("store.jks", &[0xfe, 0xed, 0xfe, 0xed, 0]),
-            "JKS or PKCS12",
-        ),
-        (
-            file(
-                "broken.pem",
-                b"-----BEGIN CERTIFICATE-----\n!!\n-----END CERTIFICATE-----\n",
-            ),
-            "not valid PEM",
-        ),
+        (file("empty.pem", b"nothing"), "no `BEGIN CERTIFICATE` block"),
+        (file("store.jks", &[0xfe, 0xed, 0xfe, 0xed, 0]), "JKS or PKCS12"),
+        (file("broken.pem", b"-----BEGIN CERTIFICATE-----\n!!\n-----END CERTIFICATE-----\n"), "not valid PEM"),
     ] {
-        let tls = TlsOptions {
-            trust: Some(Pem::File(path)),
-            ..TlsOptions::default()
-        };
-        let error = Cluster::connect("127.0.0.1:1", quick(Some(tls)))
-            .await
-            .expect_err("no trust");
+        let tls = TlsOptions { trust: Some(Pem::File(path)), ..TlsOptions::default() };
+        let error = Cluster::connect("127.0.0.1:1", quick(Some(tls))).await.expect_err("no trust");
         assert_eq!(error.kind(), "settings");
         assert!(error.to_string().contains(told), "{error}");
     }
@@ -306,10 +217,7 @@ fn with_login(lies: bool) -> impl Fn(&Request, u16) -> Reply + Send + Sync + 'st
             let answer = match mechanism.as_str() {
                 "PLAIN" => (message == "\0ann\0s3cret").then(String::new),
                 _ if exchange.0.is_empty() => {
-                    let bare = message
-                        .strip_prefix("n,,")
-                        .expect("no channel binding")
-                        .to_owned();
+                    let bare = message.strip_prefix("n,,").expect("no channel binding").to_owned();
                     let nonce = bare.strip_prefix("n=ann,r=").expect("user and nonce");
                     let first = format!("r={nonce}SERVER,s={},i=4096", BASE64.encode("salt"));
                     *exchange = (bare, first.clone());
@@ -326,9 +234,7 @@ fn with_login(lies: bool) -> impl Fn(&Request, u16) -> Reply + Send + Sync + 'st
                 },
                 None => SaslAuthenticateResponse {
                     error_code: 58,
-                    error_message: Some(
-                        "Authentication failed: Invalid username or password".to_owned(),
-                    ),
+                    error_message: Some("Authentication failed: Invalid username or password".to_owned()),
                     ..Default::default()
                 },
             })
@@ -339,24 +245,10 @@ fn with_login(lies: bool) -> impl Fn(&Request, u16) -> Reply + Send + Sync + 'st
 }
 
 /// Checks the client's proof and makes the server's.
-fn scram_final(
-    mechanism: &str,
-    bare: &str,
-    first: &str,
-    message: &str,
-    lies: bool,
-) -> Option<String> {
+fn scram_final(mechanism: &str, bare: &str, first: &str, message: &str, lies: bool) -> Option<String> {
     let (kdf, mac, hash) = match mechanism {
-        "SCRAM-SHA-256" => (
-            pbkdf2::PBKDF2_HMAC_SHA256,
-            hmac::HMAC_SHA256,
-            &digest::SHA256,
-        ),
-        _ => (
-            pbkdf2::PBKDF2_HMAC_SHA512,
-            hmac::HMAC_SHA512,
-            &digest::SHA512,
-        ),
+        "SCRAM-SHA-256" => (pbkdf2::PBKDF2_HMAC_SHA256, hmac::HMAC_SHA256, &digest::SHA256),
+        _ => (pbkdf2::PBKDF2_HMAC_SHA512, hmac::HMAC_SHA512, &digest::SHA512),
     };
     let mut salted = vec![0; hash.output_len()];
     pbkdf2::derive(kdf, NonZeroU32::new(4096)?, b"salt", b"s3cret", &mut salted);
@@ -366,51 +258,29 @@ fn scram_final(
     let auth = format!("{bare},{first},{without_proof}");
     let signature = hmac::sign(&hmac::Key::new(mac, stored.as_ref()), auth.as_bytes());
     let proof = BASE64.decode(proof).ok()?;
-    let key: Vec<u8> = proof
-        .iter()
-        .zip(signature.as_ref())
-        .map(|(p, s)| p ^ s)
-        .collect();
+    let key: Vec<u8> = proof.iter().zip(signature.as_ref()).map(|(p, s)| p ^ s).collect();
     if digest::digest(hash, &key).as_ref() != stored.as_ref() {
         return None;
     }
     let server_key = hmac::sign(&salted, b"Server Key");
-    let said = if lies {
-        "something else"
-    } else {
-        auth.as_str()
-    };
+    let said = if lies { "something else" } else { auth.as_str() };
     let own = hmac::sign(&hmac::Key::new(mac, server_key.as_ref()), said.as_bytes());
     Some(format!("v={}", BASE64.encode(own)))
 }
 
 fn login(mechanism: Mechanism, password: &str) -> Options {
     Options {
-        login: Some(Login {
-            mechanism,
-            username: "ann".to_owned(),
-            password: Secret::new(password),
-        }),
+        login: Some(Login { mechanism, username: "ann".to_owned(), password: Secret::new(password) }),
         ..quick(None)
     }
 }
 
 #[tokio::test]
 async fn every_mechanism_logs_in() {
-    for mechanism in [
-        Mechanism::Plain,
-        Mechanism::ScramSha256,
-        Mechanism::ScramSha512,
-    ] {
+    for mechanism in [Mechanism::Plain, Mechanism::ScramSha256, Mechanism::ScramSha512] {
         let fake = Fake::start(with_login(false)).await;
-        let cluster = Cluster::connect(&fake.address(), login(mechanism, "s3cret"))
-            .await
-            .expect("a login");
-        assert_eq!(
-            cluster.brokers().await.map(|b| b.len()),
-            Ok(1),
-            "{mechanism:?}"
-        );
+        let cluster = Cluster::connect(&fake.address(), login(mechanism, "s3cret")).await.expect("a login");
+        assert_eq!(cluster.brokers().await.map(|b| b.len()), Ok(1), "{mechanism:?}");
     }
 }
 
@@ -418,55 +288,33 @@ async fn every_mechanism_logs_in() {
 async fn a_login_goes_through_tls_too() {
     let server = self_signed("localhost", false);
     let fake = Fake::start_tls(Some(acceptor(&server, None)), with_login(false)).await;
-    let options = Options {
-        tls: Some(trusting(&server.pem)),
-        ..login(Mechanism::ScramSha512, "s3cret")
-    };
-    Cluster::connect(&format!("localhost:{}", fake.port), options)
-        .await
-        .expect("a login");
+    let options = Options { tls: Some(trusting(&server.pem)), ..login(Mechanism::ScramSha512, "s3cret") };
+    Cluster::connect(&format!("localhost:{}", fake.port), options).await.expect("a login");
     assert_eq!(fake.seen(), [(18, 5), (17, 1), (36, 2), (36, 2)]);
 }
 
 #[tokio::test]
 async fn a_wrong_password_is_told_without_it() {
-    for mechanism in [
-        Mechanism::Plain,
-        Mechanism::ScramSha256,
-        Mechanism::ScramSha512,
-    ] {
+    for mechanism in [Mechanism::Plain, Mechanism::ScramSha256, Mechanism::ScramSha512] {
         let fake = Fake::start(with_login(false)).await;
-        let error = Cluster::connect(&fake.address(), login(mechanism, "hush"))
-            .await
-            .expect_err("refused");
+        let error = Cluster::connect(&fake.address(), login(mechanism, "hush")).await.expect_err("refused");
         assert_eq!(error.kind(), "auth");
         let told = format!("{error} {error:?}");
-        assert!(
-            told.contains("Invalid username or password") && !told.contains("hush"),
-            "{told}"
-        );
+        assert!(told.contains("Invalid username or password") && !told.contains("hush"), "{told}");
     }
 }
 
 #[tokio::test]
 async fn a_server_that_cannot_prove_itself_is_refused() {
     let fake = Fake::start(with_login(true)).await;
-    let error = Cluster::connect(&fake.address(), login(Mechanism::ScramSha256, "s3cret"))
-        .await
-        .expect_err("a lie");
+    let error = Cluster::connect(&fake.address(), login(Mechanism::ScramSha256, "s3cret")).await.expect_err("a lie");
     assert_eq!(error.kind(), "auth");
-    assert!(
-        error.to_string().contains("does not know the password"),
-        "{error}"
-    );
+    assert!(error.to_string().contains("does not know the password"), "{error}");
 }
 
 #[tokio::test]
 async fn a_mechanism_or_login_that_the_listener_lacks_is_told() {
-    for (code, told) in [
-        (33, "set sasl.mechanism to one of: OAUTHBEARER"),
-        (34, "set security.protocol=PLAINTEXT"),
-    ] {
+    for (code, told) in [(33, "set sasl.mechanism to one of: OAUTHBEARER"), (34, "set security.protocol=PLAINTEXT")] {
         let fake = Fake::start(move |r, port| match r.api_key {
             17 => r.answer(&SaslHandshakeResponse {
                 error_code: code,
@@ -476,9 +324,7 @@ async fn a_mechanism_or_login_that_the_listener_lacks_is_told() {
             _ => usual(r, port).unwrap_or(Reply::Silence),
         })
         .await;
-        let error = Cluster::connect(&fake.address(), login(Mechanism::Plain, "x"))
-            .await
-            .expect_err("refused");
+        let error = Cluster::connect(&fake.address(), login(Mechanism::Plain, "x")).await.expect_err("refused");
         assert_eq!(error.kind(), "auth");
         assert!(error.to_string().contains(told), "{error}");
     }

@@ -34,15 +34,9 @@ impl Request {
         self.answer_as(message, self.version, self.correlation_id)
     }
 
-    pub fn answer_as<'a, M: Message<'a>>(
-        &self,
-        message: &M,
-        version: i16,
-        correlation_id: i32,
-    ) -> Reply {
+    pub fn answer_as<'a, M: Message<'a>>(&self, message: &M, version: i16, correlation_id: i32) -> Reply {
         let mut out = BytesMut::new();
-        frame::encode_response(&mut out, correlation_id, version, message)
-            .expect("an answer that can be written");
+        frame::encode_response(&mut out, correlation_id, version, message).expect("an answer that can be written");
         Reply::Bytes(out.to_vec())
     }
 }
@@ -123,9 +117,7 @@ async fn serve(
         let mut reader = Reader::new(&bytes);
         let head = RequestHeader::decode(&mut reader).ok()?;
         let body = bytes.slice(bytes.len() - reader.remaining()..);
-        seen.lock()
-            .expect("not poisoned")
-            .push((head.api_key, head.api_version));
+        seen.lock().expect("not poisoned").push((head.api_key, head.api_version));
         let request = Request {
             api_key: head.api_key,
             version: head.api_version,
@@ -210,11 +202,7 @@ pub fn usual(request: &Request, port: u16) -> Option<Reply> {
         10 => {
             let asked: FindCoordinatorRequest = request.decode();
             request.answer(&FindCoordinatorResponse {
-                coordinators: asked
-                    .coordinator_keys
-                    .iter()
-                    .map(|g| coordinator(g, port))
-                    .collect(),
+                coordinators: asked.coordinator_keys.iter().map(|g| coordinator(g, port)).collect(),
                 error_message: None,
                 ..Default::default()
             })
