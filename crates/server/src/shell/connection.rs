@@ -1,0 +1,409 @@
+//! One client connection, one task: read into the worker's scratch buffer, answer whole frames in order, write the
+//! answers of a turn at once, keep only what is left over.
+
+use std::cell::RefCell;
+use std::future::poll_fn;
+use std::net::SocketAddr;
+use std::pin::Pin;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::task::{Context as TaskContext, Poll, ready};
+use std::time::Instant;
+
+use bytes::BytesMut;
+use streamside_wire::frame::{self, Intruder};
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::sync::watch;
+use tokio::time::Sleep;
+
+use super::answers::{self, Handled};
+use super::context::Context;
+use super::limits::{KEEP_BUFFER_BYTES, PARTIAL_FRAMES_BYTES, READ_SCRATCH_BYTES, WRITE_HIGH_WATER_BYTES};
+use super::shutdown::Phase;
+
+thread_local! {
+    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
+        input: vec![0; READ_SCRATCH_BYTES],
+        output: BytesMut::with_capacity(READ_SCRATCH_BYTES),
+    });
+}
+
+struct Scratch {
+    input: Vec<u8>,
+    output: BytesMut,
+}
+
+/// Why a connection ended.
+#[derive(Debug)]
+enum End {
+    /// The client closed it, or the network did.
+    Peer,
+    /// We are shutting down and nothing of it was in flight.
+    Drained,
+    /// Nothing came for too long.
+    Idle,
+    /// A frame was begun and not finished in time.
+    Stalled { have: usize, promised: usize },
+    /// The client sent something that Kafka answers by closing.
+    Refused { reason: String },
+}
+
+/// What a turn came to.
+enum Turn {
+    /// A request needs to wait; nothing behind it is looked at until it is answered.
+    Later(answers::Pending),
+    End(End),
+}
+
+struct Connection<S> {
+    context: Arc<Context>,
+    stream: S,
+    peer: SocketAddr,
+    client_host: String,
+    /// Received bytes of a frame that is not whole yet, or that waits behind a slow request.
+    leftover: Vec<u8>,
+    /// How much of `leftover` is counted against the bound over all connections.
+    counted: usize,
+    /// Answers that the socket did not take yet, and how much of them was sent.
+    unsent: Vec<u8>,
+    sent: usize,
+    timer: Pin<Box<Sleep>>,
+    timer_at: Instant,
+    timer_polled: bool,
+    /// Something came since the timer was set.
+    active: bool,
+    /// When the unfinished frame in `leftover` began.
+    frame_began: Option<Instant>,
+    draining: bool,
+    first_frame: bool,
+    /// Others' wake-ups may have been taken by an await in between: poll everything once.
+    poll_all: bool,
+}
+
+/// Serves one connection until it ends.
+pub async fn serve<S>(context: Arc<Context>, stream: S, peer: SocketAddr, mut phase: watch::Receiver<Phase>)
+where
+    S: AsyncRead + AsyncWrite + Unpin,
+{
+    let timer_at = Instant::now() + context.tunables.idle();
+    let mut connection = Connection {
+        client_host: answers::client_host(peer.ip()),
+        context,
+        stream,
+        peer,
+        leftover: Vec::new(),
+        counted: 0,
+        unsent: Vec::new(),
+        sent: 0,
+        timer: Box::pin(tokio::time::sleep_until(timer_at.into())),
+        timer_at,
+        timer_polled: false,
+        active: false,
+        frame_began: None,
+        draining: false,
+        first_frame: true,
+        poll_all: true,
+    };
+    let mut stopping = Box::pin(async move {
+        // An error means that the sender is gone, which is the end as well.
+        let _ = phase.wait_for(|p| *p != Phase::Running).await;
+    });
+    let end = loop {
+        match poll_fn(|cx| connection.poll_turn(cx, stopping.as_mut())).await {
+            Turn::Later(pending) => {
+                let answer = tokio::select! {
+                    answer = pending => answer,
+                    // What the client asked for goes on without it; only the answer is dropped.
+                    () = poll_fn(|cx| connection.poll_gone(cx)) => break End::Peer,
+                };
+                connection.poll_all = true;
+                match answer {
+                    Ok(bytes) => connection.unsent.extend_from_slice(&bytes),
+                    Err(reason) => break End::Refused { reason },
+                }
+            }
+            Turn::End(end) => break end,
+        }
+    };
+    connection.close(end).await;
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
+    /// Reads, answers, writes, until something has to wait or the connection ends.
+    fn poll_turn(&mut self, cx: &mut TaskContext<'_>, stopping: Pin<&mut impl Future<Output = ()>>) -> Poll<Turn> {
+        match SCRATCH.with_borrow_mut(|scratch| self.poll_io(cx, scratch)) {
+            Poll::Ready(turn) => return Poll::Ready(turn),
+            Poll::Pending => {}
+        }
+        let first_poll = !std::mem::replace(&mut self.poll_all, true);
+        if first_poll && self.timer_polled && !self.timer_is_late() && !self.draining {
+            // Timer and stop signal hold this task's waker since an earlier poll: a wake-up of theirs polls again.
+            return Poll::Pending;
+        }
+        self.poll_waits(cx, stopping)
+    }
+
+    fn poll_waits(&mut self, cx: &mut TaskContext<'_>, stopping: Pin<&mut impl Future<Output = ()>>) -> Poll<Turn> {
+        if !self.draining && stopping.poll(cx).is_ready() {
+            self.draining = true;
+        }
+        if self.draining && self.leftover.is_empty() && self.unsent.is_empty() {
+            return Poll::Ready(Turn::End(End::Drained));
+        }
+        loop {
+            let wanted = self.deadline();
+            if wanted < self.timer_at {
+                self.timer_at = wanted;
+                self.timer.as_mut().reset(wanted.into());
+            }
+            self.timer_polled = true;
+            ready!(self.timer.as_mut().poll(cx));
+            if let Some(began) = self.frame_began {
+                if began.elapsed() >= self.context.tunables.frame_timeout() {
+                    let promised = self.leftover.first_chunk::<4>().map_or(4, |b| 4 + length_of(*b));
+                    return Poll::Ready(Turn::End(End::Stalled { have: self.leftover.len(), promised }));
+                }
+            } else if !std::mem::replace(&mut self.active, false) {
+                return Poll::Ready(Turn::End(End::Idle));
+            }
+            self.timer_at = self.frame_began.map_or_else(
+                || Instant::now() + self.context.tunables.idle(),
+                |began| began + self.context.tunables.frame_timeout(),
+            );
+            self.timer.as_mut().reset(self.timer_at.into());
+        }
+    }
+
+    fn timer_is_late(&self) -> bool {
+        self.frame_began.is_some() && self.deadline() < self.timer_at
+    }
+
+    fn deadline(&self) -> Instant {
+        self.frame_began.map_or(self.timer_at, |began| began + self.context.tunables.frame_timeout())
+    }
+
+    /// While a slow request is under way: ready once the client has closed. Bytes of further requests are not read.
+    fn poll_gone(&mut self, cx: &mut TaskContext<'_>) -> Poll<()> {
+        if self.leftover.len() >= READ_SCRATCH_BYTES {
+            return Poll::Pending;
+        }
+        SCRATCH.with_borrow_mut(|scratch| {
+            loop {
+                let mut buffer = ReadBuf::new(&mut scratch.input);
+                match ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer)) {
+                    Ok(()) if buffer.filled().is_empty() => return Poll::Ready(()),
+                    Err(_) => return Poll::Ready(()),
+                    Ok(()) => {
+                        self.leftover.extend_from_slice(buffer.filled());
+                        if self.leftover.len() >= READ_SCRATCH_BYTES {
+                            return Poll::Pending;
+                        }
+                    }
+                }
+            }
+        })
+    }
+
+    fn poll_io(&mut self, cx: &mut TaskContext<'_>, scratch: &mut Scratch) -> Poll<Turn> {
+        loop {
+            if let Err(end) = ready!(self.poll_flush(cx)) {
+                return Poll::Ready(Turn::End(end));
+            }
+            if !self.leftover.is_empty() && whole_frame(&self.leftover) {
+                // Requests that waited behind a slow one.
+                let input = std::mem::take(&mut self.leftover);
+                let turn = self.take_frames(&input, &mut scratch.output);
+                self.send(cx, &mut scratch.output);
+                if let Some(turn) = turn {
+                    return Poll::Ready(turn);
+                }
+                continue;
+            }
+            let mut buffer = ReadBuf::new(&mut scratch.input);
+            match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
+                Poll::Pending => return Poll::Pending,
+                Poll::Ready(Err(_)) => return Poll::Ready(Turn::End(End::Peer)),
+                Poll::Ready(Ok(())) if buffer.filled().is_empty() => return Poll::Ready(Turn::End(End::Peer)),
+                Poll::Ready(Ok(())) => {}
+            }
+            self.active = true;
+            let received = buffer.filled().len();
+            let Scratch { input, output } = scratch;
+            let received = input.get(..received).unwrap_or_default();
+            let turn = if self.leftover.is_empty() {
+                self.take_frames(received, output)
+            } else {
+                let mut input = std::mem::take(&mut self.leftover);
+                input.extend_from_slice(received);
+                if whole_frame(&input) || length_is_bad(&input, self.context.max_frame) {
+                    self.take_frames(&input, output)
+                } else {
+                    self.leftover = input;
+                    self.count_leftover().err().map(Turn::End)
+                }
+            };
+            self.send(cx, output);
+            if let Some(turn) = turn {
+                return Poll::Ready(turn);
+            }
+        }
+    }
+
+    /// Answers every whole frame of `input` into `output` and keeps the rest.
+    fn take_frames(&mut self, input: &[u8], output: &mut BytesMut) -> Option<Turn> {
+        let mut rest = input;
+        let mut turn = None;
+        while let Some((head, body)) = rest.split_first_chunk::<4>() {
+            if self.first_frame {
+                self.first_frame = false;
+                if let Some(intruder) = frame::diagnose(rest) {
+                    turn = Some(Turn::End(End::Refused { reason: intruder_text(intruder) }));
+                    break;
+                }
+            }
+            let length = match frame::check_length(i32::from_be_bytes(*head), self.context.max_frame) {
+                Ok(length) => length,
+                Err(e) => {
+                    turn = Some(Turn::End(End::Refused { reason: e.to_string() }));
+                    break;
+                }
+            };
+            let Some((request, behind)) = body.split_at_checked(length) else { break };
+            rest = behind;
+            match answers::handle(&self.context, request, &self.client_host, output) {
+                Handled::Done => {}
+                Handled::Later(pending) => {
+                    turn = Some(Turn::Later(pending));
+                    break;
+                }
+                Handled::Close(reason) => {
+                    turn = Some(Turn::End(End::Refused { reason }));
+                    break;
+                }
+            }
+            if output.len() >= WRITE_HIGH_WATER_BYTES {
+                break;
+            }
+        }
+        self.leftover.extend_from_slice(rest);
+        if let Err(end) = self.count_leftover() {
+            return Some(Turn::End(end));
+        }
+        turn
+    }
+
+    /// Counts unfinished bytes against the bound over all connections, and notes since when a frame is unfinished.
+    fn count_leftover(&mut self) -> Result<(), End> {
+        if self.leftover.is_empty() {
+            if self.leftover.capacity() > KEEP_BUFFER_BYTES {
+                self.leftover = Vec::new();
+            }
+            self.frame_began = None;
+        } else if self.frame_began.is_none() {
+            self.frame_began = Some(Instant::now());
+        }
+        if self.leftover.len() == self.counted {
+            return Ok(());
+        }
+        let all = &self.context.partial_bytes;
+        all.fetch_add(self.leftover.len(), Ordering::Relaxed);
+        let before = all.fetch_sub(self.counted, Ordering::Relaxed);
+        self.counted = self.leftover.len();
+        if before > PARTIAL_FRAMES_BYTES && self.counted > READ_SCRATCH_BYTES {
+            self.context.metrics.limit_hit("partial_frames");
+            return Err(End::Refused {
+                reason: format!("unfinished requests of all connections hold more than {PARTIAL_FRAMES_BYTES} bytes"),
+            });
+        }
+        Ok(())
+    }
+
+    /// Hands the answers of a turn to the socket, in one write where it takes them, and keeps the rest.
+    fn send(&mut self, cx: &mut TaskContext<'_>, output: &mut BytesMut) {
+        if output.is_empty() {
+            return;
+        }
+        let mut sent = 0;
+        if self.unsent.is_empty() {
+            // A failed write shows again at the next read.
+            if let Poll::Ready(Ok(n)) = Pin::new(&mut self.stream).poll_write(cx, output) {
+                sent = n;
+            }
+        }
+        self.unsent.extend_from_slice(output.get(sent..).unwrap_or_default());
+        output.clear();
+        if output.capacity() > 4 * WRITE_HIGH_WATER_BYTES {
+            *output = BytesMut::with_capacity(READ_SCRATCH_BYTES);
+        }
+    }
+
+    fn poll_flush(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<(), End>> {
+        while let Some(rest) = self.unsent.get(self.sent..).filter(|rest| !rest.is_empty()) {
+            match ready!(Pin::new(&mut self.stream).poll_write(cx, rest)) {
+                Ok(0) | Err(_) => return Poll::Ready(Err(End::Peer)),
+                Ok(n) => {
+                    self.active = true;
+                    self.sent += n;
+                }
+            }
+        }
+        self.sent = 0;
+        self.unsent.clear();
+        if self.unsent.capacity() > KEEP_BUFFER_BYTES {
+            self.unsent = Vec::new();
+        }
+        Poll::Ready(Ok(()))
+    }
+
+    async fn close(mut self, end: End) {
+        self.context.partial_bytes.fetch_sub(self.counted, Ordering::Relaxed);
+        let peer = self.peer;
+        match end {
+            End::Peer => tracing::debug!(%peer, "connection closed by the client"),
+            End::Drained => tracing::debug!(%peer, "connection closed: shutting down"),
+            End::Idle => {
+                self.context.metrics.limit_hit("idle");
+                tracing::debug!(%peer, "connection closed: nothing came for {:?}", self.context.tunables.idle());
+            }
+            End::Stalled { have, promised } => {
+                self.context.metrics.limit_hit("stalled_frame");
+                self.context.noise.warn(|| {
+                    tracing::warn!(%peer, have, promised, "connection closed: a request was begun and not finished in time");
+                });
+            }
+            End::Refused { reason } => {
+                // Answers to the requests before the bad one still go out.
+                let flush = poll_fn(|cx| self.poll_flush(cx));
+                let _ = tokio::time::timeout(std::time::Duration::from_secs(1), flush).await;
+                self.context.metrics.limit_hit("refused_frame");
+                self.context.noise.warn(|| {
+                    tracing::warn!(%peer, reason = %reason, "connection closed");
+                });
+            }
+        }
+    }
+}
+
+fn length_of(bytes: [u8; 4]) -> usize {
+    usize::try_from(i32::from_be_bytes(bytes)).unwrap_or(0)
+}
+
+/// Whether `input` begins with a frame that is all there, or with a length that no frame can have.
+fn whole_frame(input: &[u8]) -> bool {
+    match input.split_first_chunk::<4>() {
+        Some((head, body)) => body.len() >= length_of(*head) || i32::from_be_bytes(*head) < 0,
+        None => false,
+    }
+}
+
+fn length_is_bad(input: &[u8], max: usize) -> bool {
+    input.first_chunk::<4>().is_some_and(|head| frame::check_length(i32::from_be_bytes(*head), max).is_err())
+}
+
+fn intruder_text(intruder: Intruder) -> String {
+    match intruder {
+        Intruder::TlsHello => "this looks like TLS on a plaintext listener; set the client's security.protocol to PLAINTEXT".to_owned(),
+        Intruder::Http => "this looks like HTTP on the Kafka listener; the page and the API are on streamside.http.listen".to_owned(),
+        other => format!("this looks like {} on the Kafka listener", other.name()),
+    }
+}

@@ -1,0 +1,397 @@
+//! The journal: durable records of all shards in one redb table, one group commit a transaction.
+//!
+//! A writer thread takes everything that was submitted since its last commit, writes it as one transaction, syncs, and
+//! publishes how far the disk has come. Positions grow by one with each submission and are never reused.
+//!
+//! When a commit fails, nothing that waited is released: the generation moves on, waiters get [`JournalError::Failed`],
+//! and submissions are refused until the shards have been reloaded from what the disk holds ([`Journal::reload`]).
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard};
+use std::time::Duration;
+
+use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
+use streamside_coordinator::Durable;
+use tokio::sync::{mpsc, watch};
+
+use super::limits::{JOURNAL_BACKLOG_BYTES, JOURNAL_CACHE_BYTES, JOURNAL_REOPEN_PAUSE};
+
+const RECORDS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("records-1");
+
+/// Why the journal did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum JournalError {
+    /// The file cannot be opened or read.
+    #[error("the journal {path} cannot be used: {reason}", path = .path.display())]
+    Open {
+        /// The journal's file.
+        path: PathBuf,
+        /// What the store said.
+        reason: String,
+    },
+    /// A record in the file is not one of ours.
+    #[error("the journal {path} holds a record that this version cannot read: {reason}", path = .path.display())]
+    Record {
+        /// The journal's file.
+        path: PathBuf,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// A commit failed; what waited for it is not durable.
+    #[error("the journal could not be written")]
+    Failed,
+    /// Too much is waiting to be written.
+    #[error("the journal is behind by more than {JOURNAL_BACKLOG_BYTES} bytes")]
+    Backlog,
+}
+
+impl JournalError {
+    /// A word for metrics and policy.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Open { .. } => "open",
+            Self::Record { .. } => "record",
+            Self::Failed => "failed",
+            Self::Backlog => "backlog",
+        }
+    }
+}
+
+/// How far the disk has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+struct Progress {
+    generation: u64,
+    durable: u64,
+}
+
+struct Queue {
+    entries: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    bytes: usize,
+    submitted: u64,
+    generation: u64,
+    /// Between a failed commit and the reload that answers it.
+    broken: bool,
+    closed: bool,
+}
+
+struct Inner {
+    path: PathBuf,
+    queue: Mutex<Queue>,
+    wake: Condvar,
+    progress: watch::Sender<Progress>,
+    database: Mutex<Option<Database>>,
+    commits: std::sync::atomic::AtomicU64,
+    failures: std::sync::atomic::AtomicU64,
+}
+
+/// A handle on the journal; cheap to clone.
+#[derive(Clone)]
+pub struct Journal {
+    inner: Arc<Inner>,
+}
+
+/// A point in the journal that a reply waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Point {
+    generation: u64,
+    position: u64,
+}
+
+impl Point {
+    /// The point at which a group of a shard of `generation` was given `position`.
+    #[must_use]
+    pub fn at(generation: u64, position: u64) -> Self {
+        Self { generation, position }
+    }
+
+    /// Position within its generation.
+    #[must_use]
+    pub fn position(self) -> u64 {
+        self.position
+    }
+
+    /// The later of two.
+    #[must_use]
+    pub fn max(self, other: Self) -> Self {
+        if (other.generation, other.position) > (self.generation, self.position) { other } else { self }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+impl Journal {
+    /// Opens or makes the journal in `folder` and starts its writer. `failed` is told after each failed commit; its
+    /// receiver is expected to call [`Journal::reload`].
+    ///
+    /// # Errors
+    /// [`JournalError::Open`] when the file cannot be opened.
+    pub fn open(folder: &Path, failed: mpsc::UnboundedSender<()>) -> Result<Self, JournalError> {
+        let path = folder.join("journal.redb");
+        let database = open_database(&path)?;
+        let inner = Arc::new(Inner {
+            path,
+            queue: Mutex::new(Queue {
+                entries: Vec::new(),
+                bytes: 0,
+                submitted: 0,
+                generation: 0,
+                broken: false,
+                closed: false,
+            }),
+            wake: Condvar::new(),
+            progress: watch::Sender::new(Progress::default()),
+            database: Mutex::new(Some(database)),
+            commits: 0.into(),
+            failures: 0.into(),
+        });
+        let writer = Arc::clone(&inner);
+        std::thread::Builder::new()
+            .name("journal".to_owned())
+            .spawn(move || write_loop(&writer, &failed))
+            .map_err(|e| JournalError::Open { path: inner.path.clone(), reason: e.to_string() })?;
+        Ok(Self { inner })
+    }
+
+    /// Appends the durable records of one decision, atomically. Does not wait and does not touch the disk; call it
+    /// under the shard's lock, before the records are applied.
+    ///
+    /// # Errors
+    /// [`JournalError::Failed`] while broken, [`JournalError::Backlog`] when too much waits: nothing was appended.
+    pub fn submit<'a>(&self, records: impl Iterator<Item = &'a Durable>) -> Result<Point, JournalError> {
+        let mut entries = Vec::new();
+        let mut bytes = 0;
+        for record in records {
+            let key = record.key();
+            let value = record.value().map_err(|e| {
+                tracing::error!(error = %e, "a record cannot be encoded");
+                JournalError::Failed
+            })?;
+            bytes += key.len() + value.as_ref().map_or(0, Vec::len) + 64;
+            entries.push((key, value));
+        }
+        let mut queue = lock(&self.inner.queue);
+        if queue.broken || queue.closed {
+            return Err(JournalError::Failed);
+        }
+        if queue.bytes.saturating_add(bytes) > JOURNAL_BACKLOG_BYTES {
+            return Err(JournalError::Backlog);
+        }
+        queue.bytes += bytes;
+        queue.entries.append(&mut entries);
+        queue.submitted += 1;
+        let point = Point { generation: queue.generation, position: queue.submitted };
+        drop(queue);
+        self.inner.wake.notify_one();
+        Ok(point)
+    }
+
+    /// Whether new work can be taken.
+    #[must_use]
+    pub fn healthy(&self) -> bool {
+        let queue = lock(&self.inner.queue);
+        !queue.broken && !queue.closed
+    }
+
+    /// Which generation of memory is being written now: it moves on with each failed commit.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        lock(&self.inner.queue).generation
+    }
+
+    /// Where everything that was submitted so far ends.
+    #[must_use]
+    pub fn latest_point(&self) -> Point {
+        let queue = lock(&self.inner.queue);
+        Point { generation: queue.generation, position: queue.submitted }
+    }
+
+    /// Whether `point` is on disk already.
+    #[must_use]
+    pub fn is_durable(&self, point: Point) -> bool {
+        let progress = self.inner.progress.borrow();
+        progress.generation == point.generation && progress.durable >= point.position
+    }
+
+    /// Waits until `point` is on disk.
+    ///
+    /// # Errors
+    /// [`JournalError::Failed`] when a commit failed first.
+    pub async fn wait(&self, point: Point) -> Result<(), JournalError> {
+        let mut progress = self.inner.progress.subscribe();
+        let seen = progress
+            .wait_for(|p| p.generation != point.generation || p.durable >= point.position)
+            .await
+            .map_err(|_| JournalError::Failed)?;
+        if seen.generation == point.generation { Ok(()) } else { Err(JournalError::Failed) }
+    }
+
+    /// Every record on disk.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or holds something that is not ours.
+    pub fn read_all(&self) -> Result<Vec<Durable>, JournalError> {
+        let guard = lock(&self.inner.database);
+        let Some(database) = guard.as_ref() else { return Err(self.unusable("it is closed")) };
+        let read = database.begin_read().map_err(|e| self.unusable(e))?;
+        let table = match read.open_table(RECORDS) {
+            Ok(table) => table,
+            Err(redb::TableError::TableDoesNotExist(_)) => return Ok(Vec::new()),
+            Err(e) => return Err(self.unusable(e)),
+        };
+        let mut records = Vec::new();
+        for row in table.iter().map_err(|e| self.unusable(e))? {
+            let (key, value) = row.map_err(|e| self.unusable(e))?;
+            let record = Durable::decode(key.value(), value.value())
+                .map_err(|e| JournalError::Record { path: self.inner.path.clone(), reason: e.to_string() })?;
+            records.push(record);
+        }
+        Ok(records)
+    }
+
+    fn unusable(&self, reason: impl ToString) -> JournalError {
+        JournalError::Open { path: self.inner.path.clone(), reason: reason.to_string() }
+    }
+
+    /// After a failed commit: opens the file anew, reads everything, gives it to `restore`, and takes submissions
+    /// again once `restore` has replaced the shards. Tries until the file can be read.
+    pub fn reload(&self, mut restore: impl FnMut(Vec<Durable>)) {
+        loop {
+            {
+                let mut database = lock(&self.inner.database);
+                // The old handle must be gone before the file can be opened again.
+                *database = None;
+                match open_database(&self.inner.path) {
+                    Ok(opened) => *database = Some(opened),
+                    Err(e) => tracing::error!(error = %e, "the journal cannot be opened again; trying on"),
+                }
+            }
+            match self.probe().and_then(|()| self.read_all()) {
+                Ok(records) => {
+                    restore(records);
+                    lock(&self.inner.queue).broken = false;
+                    self.inner.wake.notify_one();
+                    tracing::info!("the journal is writable again; all groups were reloaded from disk");
+                    return;
+                }
+                Err(e) => tracing::error!(error = %e, "the journal is still unusable; requests get retriable errors"),
+            }
+            if lock(&self.inner.queue).closed {
+                return;
+            }
+            std::thread::sleep(JOURNAL_REOPEN_PAUSE);
+        }
+    }
+
+    /// One empty synced commit: can the disk be written?
+    fn probe(&self) -> Result<(), JournalError> {
+        let guard = lock(&self.inner.database);
+        let Some(database) = guard.as_ref() else { return Err(self.unusable("it is closed")) };
+        commit(database, &[]).map_err(|e| self.unusable(e))
+    }
+
+    /// Commits and failed commits so far.
+    #[must_use]
+    pub fn counts(&self) -> (u64, u64) {
+        use std::sync::atomic::Ordering::Relaxed;
+        (self.inner.commits.load(Relaxed), self.inner.failures.load(Relaxed))
+    }
+
+    /// Bytes of the journal's file.
+    #[must_use]
+    pub fn size_bytes(&self) -> u64 {
+        std::fs::metadata(&self.inner.path).map_or(0, |m| m.len())
+    }
+
+    /// Writes what is waiting and closes the file. Blocks until done or `patience` is over.
+    pub fn close(&self, patience: Duration) {
+        lock(&self.inner.queue).closed = true;
+        self.inner.wake.notify_one();
+        let deadline = std::time::Instant::now() + patience;
+        while std::time::Instant::now() < deadline {
+            if lock(&self.inner.database).is_none() {
+                return;
+            }
+            std::thread::sleep(Duration::from_millis(5));
+        }
+    }
+}
+
+fn open_database(path: &Path) -> Result<Database, JournalError> {
+    let error = |reason: String| JournalError::Open { path: path.to_path_buf(), reason };
+    let database = redb::Builder::new()
+        .set_cache_size(JOURNAL_CACHE_BYTES)
+        .create(path)
+        .map_err(|e| match e {
+            redb::DatabaseError::DatabaseAlreadyOpen => error("another process has it open".to_owned()),
+            redb::DatabaseError::UpgradeRequired(v) => {
+                error(format!("it is of an older file format ({v}) that this version does not read"))
+            }
+            e => error(e.to_string()),
+        })?;
+    Ok(database)
+}
+
+fn write_loop(inner: &Inner, failed: &mpsc::UnboundedSender<()>) {
+    use std::sync::atomic::Ordering::Relaxed;
+    loop {
+        let (entries, position, generation) = {
+            let mut queue = lock(&inner.queue);
+            while queue.entries.is_empty() && !queue.closed {
+                queue = inner.wake.wait(queue).unwrap_or_else(std::sync::PoisonError::into_inner);
+            }
+            if queue.entries.is_empty() {
+                drop(queue);
+                *lock(&inner.database) = None;
+                return;
+            }
+            queue.bytes = 0;
+            (std::mem::take(&mut queue.entries), queue.submitted, queue.generation)
+        };
+        let result = match lock(&inner.database).as_ref() {
+            Some(database) => commit(database, &entries),
+            None => Err("it is closed".to_owned()),
+        };
+        match result {
+            Ok(()) => {
+                inner.commits.fetch_add(1, Relaxed);
+                inner.progress.send_replace(Progress { generation, durable: position });
+            }
+            Err(reason) => {
+                inner.failures.fetch_add(1, Relaxed);
+                tracing::error!(
+                    path = %inner.path.display(),
+                    error = %reason,
+                    "a journal commit failed: nothing that waited for it is answered as done; \
+                     free space or repair the data folder, the journal is tried again by itself"
+                );
+                let mut queue = lock(&inner.queue);
+                queue.broken = true;
+                queue.entries.clear();
+                queue.bytes = 0;
+                queue.generation += 1;
+                inner.progress.send_replace(Progress { generation: queue.generation, durable: queue.submitted });
+                drop(queue);
+                if failed.send(()).is_err() {
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn commit(database: &Database, entries: &[(Vec<u8>, Option<Vec<u8>>)]) -> Result<(), String> {
+    let transaction = database.begin_write().map_err(|e| e.to_string())?;
+    {
+        let mut table = transaction.open_table(RECORDS).map_err(|e| e.to_string())?;
+        for (key, value) in entries {
+            match value {
+                Some(value) => drop(table.insert(key.as_slice(), value.as_slice()).map_err(|e| e.to_string())?),
+                None => drop(table.remove(key.as_slice()).map_err(|e| e.to_string())?),
+            }
+        }
+    }
+    transaction.commit().map_err(|e| e.to_string())
+}

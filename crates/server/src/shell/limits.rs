@@ -1,0 +1,30 @@
+//! Every bound of the shell, in one place, each with its reason.
+
+use std::time::Duration;
+
+/// Durable bytes that may wait for the disk. At 64 MiB the disk is seconds behind; retriable errors are better then.
+pub const JOURNAL_BACKLOG_BYTES: usize = 64 << 20;
+/// redb's page cache for the journal: it is read at start only.
+pub const JOURNAL_CACHE_BYTES: usize = 8 << 20;
+/// Pause between attempts to open a failed journal again.
+pub const JOURNAL_REOPEN_PAUSE: Duration = Duration::from_millis(500);
+/// Shards of the coordinator: enough that two busy groups seldom share a lock, few enough to walk for a list.
+pub const SHARDS: usize = 32;
+/// Scratch bytes a worker thread reads into; a connection keeps only what a turn leaves over.
+pub const READ_SCRATCH_BYTES: usize = 64 << 10;
+/// Bytes of answers after which a turn stops taking further pipelined requests and writes.
+pub const WRITE_HIGH_WATER_BYTES: usize = 256 << 10;
+/// Received bytes of unfinished frames, all connections together: what a crowd of slow senders may cost.
+pub const PARTIAL_FRAMES_BYTES: usize = 512 << 20;
+/// A leftover or answer buffer with more capacity than this is given back once it is empty.
+pub const KEEP_BUFFER_BYTES: usize = 4 << 10;
+/// Pushes, describes and deletes that may be under way at once: beyond it requests wait for their turn.
+pub const OPERATIONS_IN_FLIGHT: usize = 4096;
+/// Decoded heap that one request may cost, as a multiple of its bytes on the wire, above a fixed floor.
+pub const DECODED_HEAP_FACTOR: usize = 24;
+/// The floor of the above.
+pub const DECODED_HEAP_FLOOR: usize = 64 << 10;
+/// Timers that one tick may fire in one shard before it lets others in.
+pub const TICK_PAUSE_MIN: Duration = Duration::from_millis(10);
+/// Group ids that one describe or delete may name; more is refused as malformed by closing the connection.
+pub const GROUPS_PER_REQUEST: usize = 100_000;

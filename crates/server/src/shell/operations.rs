@@ -1,0 +1,433 @@
+//! What takes several steps: push, describe, delete, the cleanup cycle. Each step is a decision; in between lie the
+//! journal and the plugin.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use bytes::Bytes;
+use futures_util::future::join_all;
+use streamside_coordinator::batch;
+use streamside_coordinator::description::PreparedPush;
+use streamside_coordinator::{Effect, Input, LogLine, OpId, PluginFailure, Reply, Sensor};
+use streamside_plugin::{Failure, Late, Operation, Runner, Stamp};
+use streamside_wire::error_code::ErrorCode;
+use streamside_wire::messages::delete_groups::DeletableGroupResult;
+use streamside_wire::messages::streams_group_describe::DescribedGroup;
+use streamside_wire::messages::streams_group_topology_description_update::StreamsGroupTopologyDescriptionUpdateRequest;
+use tokio::sync::Semaphore;
+
+use super::journal::{JournalError, Point};
+use super::limits::OPERATIONS_IN_FLIGHT;
+use super::shards::{Outcome, SharedShards};
+use crate::metrics::{Metrics, PluginOp};
+
+/// Carries out decisions that span several steps.
+pub struct Operations {
+    shards: SharedShards,
+    runner: Option<Arc<Runner>>,
+    metrics: Arc<Metrics>,
+    permits: Semaphore,
+    cleaning: AtomicBool,
+}
+
+/// What one decision means for a step: it is answered, or the plugin is to be called.
+enum Step {
+    Replied(Reply<'static>),
+    Set { op: OpId, group: Arc<str>, epoch: i32, description: Bytes, sequence: u64 },
+    Delete { op: OpId, group: Arc<str>, sequence: u64 },
+    Nothing,
+}
+
+impl Operations {
+    /// With no `runner` the feature is off.
+    #[must_use]
+    pub fn new(shards: SharedShards, runner: Option<Arc<Runner>>, metrics: Arc<Metrics>) -> Self {
+        let permits = Semaphore::new(OPERATIONS_IN_FLIGHT);
+        Self { shards, runner, metrics, permits, cleaning: AtomicBool::new(false) }
+    }
+
+    /// Carries out effects that call no plugin.
+    pub fn carry_out(&self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Record(sensor, n) => self.metrics.record(sensor, n),
+                Effect::Log(LogLine::Info(line)) => tracing::info!("{}", line),
+                Effect::Log(LogLine::Warn(line)) => tracing::warn!("{}", line),
+                Effect::Log(LogLine::Error(line)) => tracing::error!("{}", line),
+                Effect::PushSettled(result) => self.metrics.push_settled(result),
+                Effect::LimitHit(limit) => self.metrics.limit_hit(limit),
+                Effect::TopologyChanged(_) => self.metrics.topology_changed(),
+                Effect::PluginSet { .. } | Effect::PluginDelete { .. } => {
+                    debug_assert!(false, "plugin calls are steps of an operation");
+                }
+            }
+        }
+    }
+
+    /// Waits until a decision is durable, carries out its effects, and tells what comes next.
+    async fn settle(&self, outcome: Outcome<'static>) -> Result<Step, JournalError> {
+        self.carry_out(outcome.now);
+        self.shards.journal().wait(outcome.point).await?;
+        let mut step = outcome.reply.map_or(Step::Nothing, Step::Replied);
+        let mut others = Vec::new();
+        for effect in outcome.after_durable {
+            match effect {
+                Effect::PluginSet { op, group, epoch, description, sequence } => {
+                    step = Step::Set { op, group, epoch, description, sequence };
+                }
+                Effect::PluginDelete { op, group, sequence } => step = Step::Delete { op, group, sequence },
+                other => others.push(other),
+            }
+        }
+        self.carry_out(others);
+        Ok(step)
+    }
+
+    /// A push from its first check to its answer: error code and message.
+    pub async fn push(&self, request: StreamsGroupTopologyDescriptionUpdateRequest) -> (i16, Option<String>) {
+        let Ok(_permit) = self.permits.acquire().await else { return store_failed() };
+        let config = self.shards.config();
+        let payload = PreparedPush::prepare(&request, &config.limits, config.compat);
+        let op = self.shards.operation();
+        let group = request.group_id;
+        let outcome = {
+            let member = &request.member_id;
+            let input = Input::Push { op, group: &group, member, topology_epoch: request.topology_epoch, payload };
+            self.shards.decide(&group, input).map(detached)
+        };
+        let mut step = match outcome {
+            Ok(outcome) => self.settle(outcome).await,
+            Err(e) => Err(e),
+        };
+        if let Ok(Step::Set { op, group, epoch, description, sequence }) = step {
+            let result = self.call_set(op, &group, epoch, description, sequence).await;
+            step = match self.shards.decide(&group, Input::SetOutcome { op, result, late: false }).map(detached) {
+                Ok(outcome) => self.settle(outcome).await,
+                Err(e) => Err(e),
+            };
+        }
+        match step {
+            Ok(Step::Replied(Reply::Push { error_code, error_message, .. })) => (error_code, error_message),
+            _ => store_failed(),
+        }
+    }
+
+    async fn call_set(&self, op: OpId, group: &str, epoch: i32, bytes: Bytes, sequence: u64) -> Result<(), PluginFailure> {
+        let Some(runner) = &self.runner else { return Err(PluginFailure::Contract) };
+        let began = Instant::now();
+        let stamp = Stamp { sequence, at: self.shards.clock().millis() };
+        let verdict = runner.set(op.0, group, epoch, bytes, stamp).await;
+        self.metrics.plugin_call(PluginOp::Set, began.elapsed());
+        failure_of(verdict)
+    }
+
+    async fn call_delete(&self, op: OpId, group: &str, sequence: u64) -> Result<(), PluginFailure> {
+        let Some(runner) = &self.runner else { return Err(PluginFailure::Contract) };
+        let began = Instant::now();
+        let stamp = Stamp { sequence, at: self.shards.clock().millis() };
+        let verdict = runner.delete(op.0, group, stamp).await;
+        self.metrics.plugin_call(PluginOp::Delete, began.elapsed());
+        failure_of(verdict)
+    }
+
+    /// A mutation that had missed its deadline has ended after all (H3).
+    pub async fn late(&self, late: Late) {
+        let op = OpId(late.op);
+        let result = failure_of(late.result);
+        let input = match late.operation {
+            Operation::Set => Input::SetOutcome { op, result, late: true },
+            Operation::Delete => Input::DeleteOutcome { op, result, late: true },
+            Operation::Get => return,
+        };
+        match self.shards.decide(&late.group, input).map(detached) {
+            Ok(outcome) => {
+                if self.settle(outcome).await.is_err() {
+                    tracing::warn!(group = %late.group, "a late plugin result could not be journalled");
+                }
+            }
+            Err(e) => tracing::warn!(error = %e, "a late plugin result could not be journalled"),
+        }
+    }
+
+    /// StreamsGroupDescribe: entries in Kafka's order, descriptions spliced in.
+    pub async fn describe(&self, ids: Vec<String>, include: bool, authorized_operations: i32) -> Vec<DescribedGroup> {
+        let Ok(_permit) = self.permits.acquire().await else { return Vec::new() };
+        let split = batch::split_describe(&ids);
+        let mut entries = Vec::with_capacity(split.ids.len());
+        let mut reads = Vec::new();
+        let mut point: Option<Point> = None;
+        for group in split.ids {
+            let entry = match self.shards.decide(group, Input::Describe { group, include_description: include }) {
+                Ok(outcome) => {
+                    self.carry_out(outcome.now);
+                    point = Some(point.map_or(outcome.point, |p| p.max(outcome.point)));
+                    match outcome.reply {
+                        Some(Reply::Described { entry, read }) => {
+                            reads.extend(read.map(|read| (entries.len(), read)));
+                            *entry
+                        }
+                        _ => not_now(group),
+                    }
+                }
+                Err(_) => not_now(group),
+            };
+            entries.push(entry);
+        }
+        if let Some(point) = point
+            && self.shards.journal().wait(point).await.is_err()
+        {
+            reads.clear();
+            for entry in &mut entries {
+                *entry = not_now(&entry.group_id);
+            }
+        }
+        let attached = join_all(reads.into_iter().map(|(slot, read)| async move {
+            let result = self.call_get(&read.group, read.epoch).await;
+            let input = Input::GetOutcome { group: &read.group, epoch: read.epoch, token: read.token, result };
+            let attached = match self.shards.decide(&read.group, input).map(detached) {
+                Ok(outcome) => self.settle(outcome).await,
+                Err(e) => Err(e),
+            };
+            (slot, attached)
+        }))
+        .await;
+        let mut any_fatal = false;
+        for (slot, attached) in attached {
+            let Some(entry) = entries.get_mut(slot) else { continue };
+            match attached {
+                Ok(Step::Replied(Reply::Attached { status, description, fatal })) => {
+                    any_fatal |= fatal;
+                    batch::attach(entry, status, description);
+                }
+                _ => *entry = not_now(&entry.group_id),
+            }
+        }
+        for entry in &mut entries {
+            if entry.error_code == 0 {
+                entry.authorized_operations = authorized_operations;
+            }
+        }
+        batch::join_describe(self.shards.config().compat, split.refused, entries, any_fatal)
+    }
+
+    async fn call_get(&self, group: &str, epoch: i32) -> Result<Option<Bytes>, PluginFailure> {
+        let Some(runner) = &self.runner else { return Err(PluginFailure::Contract) };
+        let began = Instant::now();
+        let verdict = runner.get(group, epoch).await;
+        self.metrics.plugin_call(PluginOp::Get, began.elapsed());
+        failure_of(verdict)
+    }
+
+    /// DeleteGroups: every id on its own, in the form of `version`.
+    pub async fn delete(&self, ids: Vec<String>, version: i16) -> Vec<DeletableGroupResult> {
+        let Ok(_permit) = self.permits.acquire().await else { return Vec::new() };
+        join_all(batch::split_delete(&ids).into_iter().map(|id| async move {
+            let (error_code, error_message) = self.delete_one(id).await;
+            batch::delete_result(version, id, error_code, error_message)
+        }))
+        .await
+    }
+
+    async fn delete_one(&self, group: &str) -> (i16, Option<String>) {
+        let op = self.shards.operation();
+        let mut step = match self.shards.decide(group, Input::Delete { op, group }).map(detached) {
+            Ok(outcome) => self.settle(outcome).await,
+            Err(e) => Err(e),
+        };
+        if let Ok(Step::Delete { op, group, sequence }) = step {
+            step = self.finish_delete(op, &group, sequence).await;
+        }
+        match step {
+            Ok(Step::Replied(Reply::Deleted { error_code, error_message, .. })) => (error_code, error_message),
+            _ => (ErrorCode::COORDINATOR_LOAD_IN_PROGRESS.0, None),
+        }
+    }
+
+    async fn finish_delete(&self, op: OpId, group: &str, sequence: u64) -> Result<Step, JournalError> {
+        let result = self.call_delete(op, group, sequence).await;
+        let outcome = self.shards.decide(group, Input::DeleteOutcome { op, result, late: false })?;
+        self.settle(detached(outcome)).await
+    }
+
+    /// Every streams group, or nothing when the journal fails meanwhile.
+    pub async fn list(&self) -> Option<Vec<streamside_coordinator::decision::ListedGroup>> {
+        let mut rows = Vec::new();
+        for index in 0..self.shards.len() {
+            let outcome = self.shards.decide_in(index, None, Input::List).ok()?;
+            if let Some(Reply::Listed(listed)) = outcome.reply {
+                rows.extend(listed);
+            }
+        }
+        // A list reads all groups: what it shows must be durable as well.
+        let journal = self.shards.journal();
+        journal.wait(journal.latest_point()).await.ok()?;
+        Some(rows)
+    }
+
+    /// Whether a streams group of this id is known.
+    #[must_use]
+    pub fn exists(&self, group: &str) -> bool {
+        let seen = self.shards.decide(group, Input::Describe { group, include_description: false });
+        matches!(seen, Ok(Outcome { reply: Some(Reply::Described { entry, .. }), .. }) if entry.error_code == 0)
+    }
+
+    /// One topology cleanup cycle over all shards (kip1331 §7.3); a cycle that would overlap is dropped.
+    pub async fn cleanup_cycle(&self) {
+        if self.runner.is_none() {
+            return;
+        }
+        if self.cleaning.swap(true, Ordering::AcqRel) {
+            tracing::warn!("Topology-description cleanup cycle skipped: previous cycle is still in flight.");
+            return;
+        }
+        self.metrics.record(Sensor::CleanupCycle, 1);
+        join_all((0..self.shards.len()).map(|index| self.cleanup_shard(index))).await;
+        self.cleaning.store(false, Ordering::Release);
+    }
+
+    async fn cleanup_shard(&self, index: usize) {
+        let first_op = self.shards.operations(u64::from(u32::MAX));
+        let Ok(outcome) = self.shards.decide_in(index, None, Input::CleanupCycle { first_op }) else {
+            return;
+        };
+        self.carry_out(outcome.now);
+        if self.shards.journal().wait(outcome.point).await.is_err() {
+            tracing::warn!("the cleanup cycle could not mark its groups; the next cycle tries again");
+            return;
+        }
+        let mut deletes = Vec::new();
+        let mut others = Vec::new();
+        for effect in outcome.after_durable {
+            match effect {
+                Effect::PluginDelete { op, group, sequence } => deletes.push((op, group, sequence)),
+                other => others.push(other),
+            }
+        }
+        self.carry_out(others);
+        join_all(deletes.into_iter().map(|(op, group, sequence)| async move {
+            if self.finish_delete(op, &group, sequence).await.is_err() {
+                tracing::warn!(
+                    group = %group,
+                    "the cleanup cycle could not record its outcome; the next cycle tries again"
+                );
+            }
+        }))
+        .await;
+    }
+
+    /// The offset-expiration sweep over all shards (kip1331 §7.2).
+    pub fn sweep(&self) {
+        for index in 0..self.shards.len() {
+            if let Ok(outcome) = self.shards.decide_in(index, None, Input::Sweep) {
+                self.carry_out(outcome.now);
+                self.carry_out(outcome.after_durable);
+            }
+        }
+    }
+
+    /// Fires the timers of one shard.
+    pub fn tick(&self, index: usize) {
+        if let Ok(outcome) = self.shards.decide_in(index, None, Input::Tick) {
+            self.carry_out(outcome.now);
+            self.carry_out(outcome.after_durable);
+        }
+    }
+
+    /// An operator's retry: forgets a refusal and a back-off. Whether the group is known.
+    pub async fn retry(&self, group: &str) -> Result<bool, JournalError> {
+        if !self.exists(group) {
+            return Ok(false);
+        }
+        let outcome = self.shards.decide(group, Input::Retry { group })?;
+        self.settle(detached(outcome)).await?;
+        Ok(true)
+    }
+
+    /// Tells every shard what the plugin holds (H1); a plugin that cannot list is checked at the next read.
+    pub async fn check_against_list(&self) {
+        let Some(runner) = &self.runner else { return };
+        let Some(listed) = runner.list().await else { return };
+        let entries = match failure_of(listed) {
+            Ok(entries) => entries,
+            Err(e) => {
+                tracing::warn!(error = ?e, "the plugin could not list its descriptions; they are checked at the next read");
+                return;
+            }
+        };
+        let mut parts: Vec<Vec<(Arc<str>, i32)>> = vec![Vec::new(); self.shards.len()];
+        for (group, epoch) in entries {
+            if let Some(part) = parts.get_mut(self.shards.shard_of(&group)) {
+                part.push((Arc::from(group), epoch));
+            }
+        }
+        for (index, entries) in parts.into_iter().enumerate() {
+            match self.shards.decide_in(index, None, Input::PluginListed { entries }) {
+                Ok(outcome) => {
+                    self.carry_out(outcome.now);
+                    self.carry_out(outcome.after_durable);
+                }
+                Err(e) => tracing::warn!(error = %e, "the check of stored descriptions could not be journalled"),
+            }
+        }
+    }
+}
+
+/// A push that met trouble of our own.
+fn store_failed() -> (i16, Option<String>) {
+    (
+        ErrorCode::STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED.0,
+        Some("store_failed: the description could not be recorded; it will be asked for again".to_owned()),
+    )
+}
+
+/// An outcome whose reply borrows nothing.
+fn detached(outcome: Outcome<'_>) -> Outcome<'static> {
+    let reply = outcome.reply.and_then(|reply| match reply {
+        Reply::Heartbeat(_) => None,
+        Reply::Push { op, error_code, error_message, reason } => Some(Reply::Push { op, error_code, error_message, reason }),
+        Reply::Described { entry, read } => Some(Reply::Described { entry, read }),
+        Reply::Attached { status, description, fatal } => Some(Reply::Attached { status, description, fatal }),
+        Reply::Deleted { op, error_code, error_message } => Some(Reply::Deleted { op, error_code, error_message }),
+        Reply::Listed(rows) => Some(Reply::Listed(rows)),
+        Reply::Done => Some(Reply::Done),
+    });
+    Outcome { reply, now: outcome.now, after_durable: outcome.after_durable, point: outcome.point }
+}
+
+/// An entry that meets trouble of our own: retriable for every client.
+fn not_now(group: &str) -> DescribedGroup {
+    DescribedGroup {
+        group_id: group.to_owned(),
+        error_code: ErrorCode::COORDINATOR_LOAD_IN_PROGRESS.0,
+        ..DescribedGroup::default()
+    }
+}
+
+fn failure_of<T>(outcome: streamside_plugin::Outcome<T>) -> Result<T, PluginFailure> {
+    use streamside_plugin::Outcome;
+    match outcome {
+        Outcome::Ok(value) => Ok(value),
+        Outcome::Failure(failure) => Err(plugin_failure(failure)),
+        Outcome::TimedOut => Err(PluginFailure::TimedOut),
+        Outcome::Busy => Err(PluginFailure::Busy),
+        Outcome::Crashed(text) => {
+            tracing::error!(panic = %text, "the plugin panicked; only its call is lost");
+            Err(PluginFailure::Crashed)
+        }
+    }
+}
+
+fn plugin_failure(failure: Failure) -> PluginFailure {
+    match failure {
+        Failure::Permanent { message } => PluginFailure::Permanent { message },
+        Failure::Transient { message, retry_after } => PluginFailure::Transient {
+            message,
+            retry_after_ms: retry_after.map(|d| u64::try_from(d.as_millis()).unwrap_or(u64::MAX)),
+        },
+        Failure::Contract => PluginFailure::Contract,
+        Failure::Fatal => PluginFailure::Fatal,
+        // A store of ours: the text already begins with its reason word.
+        other => PluginFailure::Transient { message: other.client_message(), retry_after_ms: None },
+    }
+}

@@ -1,0 +1,216 @@
+//! The coordinator's shards: `decide`, journal, `apply` under one short lock, and nothing else under it.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use streamside_coordinator::{Config, Coordinator, Decision, Durable, Effect, Input, Millis, Now, OpId, Record, Reply, Volatile};
+
+use super::clock::Clock;
+use super::journal::{Journal, JournalError, Point};
+use super::limits::SHARDS;
+
+struct Shard {
+    coordinator: Coordinator,
+    /// The journal's generation that this memory was loaded in.
+    generation: u64,
+}
+
+/// All groups of this process.
+pub struct Shards {
+    shards: Box<[Mutex<Shard>]>,
+    config: Config,
+    journal: Journal,
+    clock: Clock,
+    operations: AtomicU64,
+}
+
+/// What one decision leaves to be done outside of the lock.
+pub struct Outcome<'a> {
+    /// The reply, if the operation ends here.
+    pub reply: Option<Reply<'a>>,
+    /// Carried out at once.
+    pub now: Vec<Effect>,
+    /// Carried out once `point` is durable.
+    pub after_durable: Vec<Effect>,
+    /// What the reply and the later effects wait for.
+    pub point: Point,
+}
+
+impl Shards {
+    /// Restores all groups from `records`.
+    #[must_use]
+    pub fn restore(config: Config, journal: Journal, clock: Clock, records: Vec<Durable>) -> Self {
+        let generation = journal.generation();
+        let shards = split(records)
+            .into_iter()
+            .map(|records| {
+                let coordinator = Coordinator::restore(shard_config(&config), clock.now(), records);
+                Mutex::new(Shard { coordinator, generation })
+            })
+            .collect();
+        Self { shards, config, journal, clock, operations: AtomicU64::new(1) }
+    }
+
+    /// Replaces all memory by what the disk holds, after a failed commit.
+    pub fn reload(&self, records: Vec<Durable>) {
+        let generation = self.journal.generation();
+        for (shard, records) in self.shards.iter().zip(split(records)) {
+            let coordinator = Coordinator::restore(shard_config(&self.config), self.clock.now(), records);
+            *lock(shard) = Shard { coordinator, generation };
+        }
+    }
+
+    /// A new operation id.
+    pub fn operation(&self) -> OpId {
+        OpId(self.operations.fetch_add(1, Ordering::Relaxed))
+    }
+
+    /// A block of operation ids that nobody else gets; the first of them.
+    pub fn operations(&self, count: u64) -> OpId {
+        OpId(self.operations.fetch_add(count, Ordering::Relaxed))
+    }
+
+    /// The shard of a group.
+    #[must_use]
+    pub fn shard_of(&self, group: &str) -> usize {
+        shard_of(group, self.shards.len())
+    }
+
+    /// How many shards there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// Whether there are none (never).
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.shards.is_empty()
+    }
+
+    /// Decides on `input` in the shard of `group`, journals and applies.
+    ///
+    /// # Errors
+    /// When the journal takes nothing now: nothing was applied.
+    pub fn decide<'a>(&self, group: &str, input: Input<'a>) -> Result<Outcome<'a>, JournalError> {
+        self.decide_in(self.shard_of(group), Some(group), input)
+    }
+
+    /// Decides on `input` in one shard; `group` names the group whose journal position a reply waits for.
+    ///
+    /// # Errors
+    /// When the journal takes nothing now: nothing was applied.
+    pub fn decide_in<'a>(&self, index: usize, group: Option<&str>, input: Input<'a>) -> Result<Outcome<'a>, JournalError> {
+        let now = self.clock.now();
+        let Some(shard) = self.shards.get(index) else { return Err(JournalError::Failed) };
+        let mut shard = lock(shard);
+        let Decision { records, now: at_once, after_durable, reply } = shard.coordinator.decide(now, input);
+        let durable = records.iter().any(|r| matches!(r, Record::Durable(_)));
+        let generation = shard.generation;
+        let mut point = Point::at(generation, 0);
+        if durable {
+            point = self.journal.submit(records.iter().filter_map(|r| match r {
+                Record::Durable(d) => Some(d),
+                Record::Volatile(_) => None,
+            }))?;
+        }
+        let mut touched: Vec<streamside_coordinator::GroupId> = Vec::new();
+        for record in records {
+            if let Record::Durable(d) = &record {
+                let group = d.group();
+                if touched.last() != Some(group) {
+                    touched.push(group.clone());
+                }
+            }
+            shard.coordinator.apply(record);
+        }
+        for group in touched {
+            shard.coordinator.apply(Record::Volatile(Volatile::Journalled { group, position: point.position() }));
+        }
+        if let Some(group) = group {
+            point = point.max(Point::at(generation, shard.coordinator.position(group)));
+        }
+        drop(shard);
+        Ok(Outcome { reply, now: at_once, after_durable, point })
+    }
+
+    /// The earliest timer of one shard.
+    #[must_use]
+    pub fn next_deadline(&self, index: usize) -> Option<Millis> {
+        self.shards.get(index).and_then(|s| lock(s).coordinator.next_deadline())
+    }
+
+    /// Runs `look` on every shard's coordinator in turn; it must be short.
+    pub fn look<T>(&self, mut look: impl FnMut(&Coordinator) -> T) -> Vec<T> {
+        self.shards.iter().map(|s| look(&lock(s).coordinator)).collect()
+    }
+
+    /// The clock of all decisions.
+    #[must_use]
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+
+    /// The settings of the coordinator.
+    #[must_use]
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
+    /// The journal.
+    #[must_use]
+    pub fn journal(&self) -> &Journal {
+        &self.journal
+    }
+
+    /// The present time.
+    #[must_use]
+    pub fn now(&self) -> Now {
+        self.clock.now()
+    }
+}
+
+fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
+    // A panic inside `decide` leaves the state as it was: only `apply` changes it, record by record.
+    shard.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
+}
+
+fn shard_config(config: &Config) -> Config {
+    let mut config = config.clone();
+    config.limits.max_groups = config.limits.max_groups.div_ceil(SHARDS);
+    config
+}
+
+fn split(records: Vec<Durable>) -> Vec<Vec<Durable>> {
+    let mut parts: Vec<Vec<Durable>> = (0..SHARDS).map(|_| Vec::new()).collect();
+    for record in records {
+        let index = shard_of(record.group(), SHARDS);
+        if let Some(part) = parts.get_mut(index) {
+            part.push(record);
+        }
+    }
+    parts
+}
+
+/// Kafka's placing of a group: `abs(String.hashCode)` modulo the number of partitions.
+fn shard_of(group: &str, shards: usize) -> usize {
+    let hash = group.encode_utf16().fold(0i32, |h, unit| h.wrapping_mul(31).wrapping_add(i32::from(unit)));
+    let positive = if hash == i32::MIN { 0 } else { hash.abs() };
+    usize::try_from(positive).unwrap_or(0) % shards
+}
+
+/// Shared by everything that works on groups.
+pub type SharedShards = Arc<Shards>;
+
+#[cfg(test)]
+mod tests {
+    use super::shard_of;
+
+    #[test]
+    fn groups_are_placed_as_kafka_places_them() {
+        // "g".hashCode() = 103, "ab".hashCode() = 3105, and a text whose hash is Integer.MIN_VALUE counts as 0.
+        assert_eq!(shard_of("g", 50), 3);
+        assert_eq!(shard_of("ab", 50), 5);
+        assert_eq!(shard_of("polygenelubricants", 50), 0);
+    }
+}
