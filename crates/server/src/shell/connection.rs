@@ -402,8 +402,12 @@ fn length_is_bad(input: &[u8], max: usize) -> bool {
 
 fn intruder_text(intruder: Intruder) -> String {
     match intruder {
-        Intruder::TlsHello => "this looks like TLS on a plaintext listener; set the client's security.protocol to PLAINTEXT".to_owned(),
-        Intruder::Http => "this looks like HTTP on the Kafka listener; the page and the API are on streamside.http.listen".to_owned(),
+        Intruder::TlsHello => {
+            "this looks like TLS on a plaintext listener; set the client's security.protocol to PLAINTEXT".to_owned()
+        }
+        Intruder::Http => {
+            "this looks like HTTP on the Kafka listener; the page and the API are on streamside.http.listen".to_owned()
+        }
         other => format!("this looks like {} on the Kafka listener", other.name()),
     }
 }

@@ -165,10 +165,7 @@ impl Journal {
         let mut bytes = 0;
         for record in records {
             let key = record.key();
-            let value = record.value().map_err(|e| {
-                tracing::error!(error = %e, "a record cannot be encoded");
-                JournalError::Failed
-            })?;
+            let value = record.value();
             bytes += key.len() + value.as_ref().map_or(0, Vec::len) + 64;
             entries.push((key, value));
         }
@@ -321,16 +318,13 @@ impl Journal {
 
 fn open_database(path: &Path) -> Result<Database, JournalError> {
     let error = |reason: String| JournalError::Open { path: path.to_path_buf(), reason };
-    let database = redb::Builder::new()
-        .set_cache_size(JOURNAL_CACHE_BYTES)
-        .create(path)
-        .map_err(|e| match e {
-            redb::DatabaseError::DatabaseAlreadyOpen => error("another process has it open".to_owned()),
-            redb::DatabaseError::UpgradeRequired(v) => {
-                error(format!("it is of an older file format ({v}) that this version does not read"))
-            }
-            e => error(e.to_string()),
-        })?;
+    let database = redb::Builder::new().set_cache_size(JOURNAL_CACHE_BYTES).create(path).map_err(|e| match e {
+        redb::DatabaseError::DatabaseAlreadyOpen => error("another process has it open".to_owned()),
+        redb::DatabaseError::UpgradeRequired(v) => {
+            error(format!("it is of an older file format ({v}) that this version does not read"))
+        }
+        e => error(e.to_string()),
+    })?;
     Ok(database)
 }
 

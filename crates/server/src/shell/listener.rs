@@ -80,7 +80,12 @@ impl Drop for PerAddressGuard {
 }
 
 /// Takes connections until the way down begins; the listener is closed then.
-pub(super) async fn accept(listener: TcpListener, context: Arc<Context>, mut phase: watch::Receiver<Phase>, alive: Alive) {
+pub(super) async fn accept(
+    listener: TcpListener,
+    context: Arc<Context>,
+    mut phase: watch::Receiver<Phase>,
+    alive: Alive,
+) {
     let per_address = Arc::new(PerAddress::default());
     loop {
         let accepted = tokio::select! {

@@ -44,7 +44,7 @@ use clock::Clock;
 use context::{Context, Identity, NoiseGate, Tunables};
 use journal::{Journal, JournalError};
 use operations::Operations;
-use shards::{SharedShards, Shards};
+use shards::{Shards, SharedShards};
 use shutdown::{Alive, Phase, PhaseSender};
 
 /// The only node's id: 0 and above is what clients expect, and 1 is what a single broker is usually called.
@@ -62,7 +62,9 @@ pub enum StartError {
     #[error("the topology description plugin cannot be used: {0}")]
     Plugin(#[from] PluginError),
     /// The Kafka listener.
-    #[error("cannot listen on {address}: {reason}; is another process using the port? Choose another with --override listeners=PLAINTEXT://HOST:PORT")]
+    #[error(
+        "cannot listen on {address}: {reason}; is another process using the port? Choose another with --override listeners=PLAINTEXT://HOST:PORT"
+    )]
     Listen {
         /// What was configured.
         address: String,

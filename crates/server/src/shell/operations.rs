@@ -113,7 +113,14 @@ impl Operations {
         }
     }
 
-    async fn call_set(&self, op: OpId, group: &str, epoch: i32, bytes: Bytes, sequence: u64) -> Result<(), PluginFailure> {
+    async fn call_set(
+        &self,
+        op: OpId,
+        group: &str,
+        epoch: i32,
+        bytes: Bytes,
+        sequence: u64,
+    ) -> Result<(), PluginFailure> {
         let Some(runner) = &self.runner else { return Err(PluginFailure::Contract) };
         let began = Instant::now();
         let stamp = Stamp { sequence, at: self.shards.clock().millis() };
@@ -385,7 +392,9 @@ fn store_failed() -> (i16, Option<String>) {
 fn detached(outcome: Outcome<'_>) -> Outcome<'static> {
     let reply = outcome.reply.and_then(|reply| match reply {
         Reply::Heartbeat(_) => None,
-        Reply::Push { op, error_code, error_message, reason } => Some(Reply::Push { op, error_code, error_message, reason }),
+        Reply::Push { op, error_code, error_message, reason } => {
+            Some(Reply::Push { op, error_code, error_message, reason })
+        }
         Reply::Described { entry, read } => Some(Reply::Described { entry, read }),
         Reply::Attached { status, description, fatal } => Some(Reply::Attached { status, description, fatal }),
         Reply::Deleted { op, error_code, error_message } => Some(Reply::Deleted { op, error_code, error_message }),

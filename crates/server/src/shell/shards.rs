@@ -3,7 +3,9 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use streamside_coordinator::{Config, Coordinator, Decision, Durable, Effect, Input, Millis, Now, OpId, Record, Reply, Volatile};
+use streamside_coordinator::{
+    Config, Coordinator, Decision, Durable, Effect, Input, Millis, Now, OpId, Record, Reply, Volatile,
+};
 
 use super::clock::Clock;
 use super::journal::{Journal, JournalError, Point};
@@ -100,7 +102,12 @@ impl Shards {
     ///
     /// # Errors
     /// When the journal takes nothing now: nothing was applied.
-    pub fn decide_in<'a>(&self, index: usize, group: Option<&str>, input: Input<'a>) -> Result<Outcome<'a>, JournalError> {
+    pub fn decide_in<'a>(
+        &self,
+        index: usize,
+        group: Option<&str>,
+        input: Input<'a>,
+    ) -> Result<Outcome<'a>, JournalError> {
         let now = self.clock.now();
         let Some(shard) = self.shards.get(index) else { return Err(JournalError::Failed) };
         let mut shard = lock(shard);

@@ -7,7 +7,9 @@ use streamside_wire::error_code::ErrorCode;
 use streamside_wire::messages::api_versions::{
     ApiVersion, ApiVersionsRequest, ApiVersionsResponse, FinalizedFeatureKey, SupportedFeatureKey,
 };
-use streamside_wire::messages::describe_cluster::{DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse};
+use streamside_wire::messages::describe_cluster::{
+    DescribeClusterBroker, DescribeClusterRequest, DescribeClusterResponse,
+};
 use streamside_wire::messages::find_coordinator::{Coordinator, FindCoordinatorRequest, FindCoordinatorResponse};
 use streamside_wire::messages::metadata::{
     MetadataRequest, MetadataResponse, MetadataResponseBroker, MetadataResponsePartition, MetadataResponseTopic,
@@ -31,7 +33,12 @@ const ENDPOINT_CONTROLLERS: i8 = 2;
 fn rows() -> Vec<ApiVersion> {
     served()
         .into_iter()
-        .map(|(api_key, min_version, max_version)| ApiVersion { api_key, min_version, max_version, ..Default::default() })
+        .map(|(api_key, min_version, max_version)| ApiVersion {
+            api_key,
+            min_version,
+            max_version,
+            ..Default::default()
+        })
         .collect()
 }
 
@@ -64,7 +71,9 @@ pub(super) fn api_versions(context: &Arc<Context>, request: Request<'_>, output:
     let refuse = |code: ErrorCode, output: &mut BytesMut| {
         to.done(output, &ApiVersionsResponse { error_code: code.0, ..Default::default() })
     };
-    if request.version >= 3 && !(is_software_name(&body.client_software_name) && is_software_name(&body.client_software_version)) {
+    if request.version >= 3
+        && !(is_software_name(&body.client_software_name) && is_software_name(&body.client_software_version))
+    {
         return refuse(ErrorCode::INVALID_REQUEST, output);
     }
     if request.version >= 5 {

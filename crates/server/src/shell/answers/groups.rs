@@ -96,7 +96,10 @@ pub(super) fn describe(context: &Arc<Context>, request: Request<'_>) -> Handled 
         Err(reason) => return Handled::Close(reason),
     };
     if body.group_ids.len() > GROUPS_PER_REQUEST {
-        return Handled::Close(format!("describe of {} groups; {GROUPS_PER_REQUEST} are the limit", body.group_ids.len()));
+        return Handled::Close(format!(
+            "describe of {} groups; {GROUPS_PER_REQUEST} are the limit",
+            body.group_ids.len()
+        ));
     }
     later(context, Api::StreamsGroupDescribe, request.answer_to(), |context, to| async move {
         let operations = if body.include_authorized_operations { ALL_GROUP_OPERATIONS } else { NOT_ASKED };
@@ -112,7 +115,10 @@ pub(super) fn delete(context: &Arc<Context>, request: Request<'_>) -> Handled {
         Err(reason) => return Handled::Close(reason),
     };
     if body.groups_names.len() > GROUPS_PER_REQUEST {
-        return Handled::Close(format!("delete of {} groups; {GROUPS_PER_REQUEST} are the limit", body.groups_names.len()));
+        return Handled::Close(format!(
+            "delete of {} groups; {GROUPS_PER_REQUEST} are the limit",
+            body.groups_names.len()
+        ));
     }
     later(context, Api::DeleteGroups, request.answer_to(), |context, to| async move {
         let results = context.operations.delete(body.groups_names, to.version).await;
@@ -134,12 +140,14 @@ pub(super) fn list(context: &Arc<Context>, request: Request<'_>) -> Handled {
         if types.is_empty() || types.iter().any(|t| t == "streams") {
             match context.operations.list().await {
                 Some(rows) => {
-                    groups.extend(rows.into_iter().filter(|row| state_matches(row.state, &states)).map(|row| ListedGroup {
-                        group_id: row.group.to_string(),
-                        protocol_type: "streams".to_owned(),
-                        group_state: row.state.to_owned(),
-                        group_type: "streams".to_owned(),
-                        ..Default::default()
+                    groups.extend(rows.into_iter().filter(|row| state_matches(row.state, &states)).map(|row| {
+                        ListedGroup {
+                            group_id: row.group.to_string(),
+                            protocol_type: "streams".to_owned(),
+                            group_state: row.state.to_owned(),
+                            group_type: "streams".to_owned(),
+                            ..Default::default()
+                        }
                     }));
                 }
                 None => error_code = ErrorCode::COORDINATOR_LOAD_IN_PROGRESS.0,

@@ -116,7 +116,12 @@ impl AnswerTo {
     }
 
     /// The same, in a version of its own: ApiVersions refused with error 35 are answered in version 0.
-    pub fn write_version<'a, M: Message<'a>>(&self, output: &mut BytesMut, body: &M, version: i16) -> Result<(), String> {
+    pub fn write_version<'a, M: Message<'a>>(
+        &self,
+        output: &mut BytesMut,
+        body: &M,
+        version: i16,
+    ) -> Result<(), String> {
         frame::encode_response(output, self.correlation_id, version, body)
             .map_err(|e| format!("the answer to api {}, version {version} cannot be written: {e}", self.key))
     }
