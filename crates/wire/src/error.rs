@@ -29,6 +29,9 @@ pub enum Malformed {
         /// Bytes that are there.
         left: usize,
     },
+    /// More elements than [`crate::reader::MAX_ELEMENTS`], or tagged fields than [`crate::reader::MAX_TAGS`].
+    #[error("{0} elements are too many")]
+    OverMaximum(usize),
     /// A string above [`crate::MAX_STRING_BYTES`].
     #[error("string of {0} bytes is too long")]
     StringTooLong(usize),
@@ -76,6 +79,7 @@ impl DecodeError {
         match self.reason {
             Malformed::Truncated { .. } => "truncated",
             Malformed::TooManyElements { .. } => "too_many_elements",
+            Malformed::OverMaximum(_) => "over_maximum",
             Malformed::StringTooLong(_) => "string_too_long",
             Malformed::VarintTooLong => "varint_too_long",
             Malformed::Null => "null",

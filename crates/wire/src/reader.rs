@@ -15,6 +15,12 @@ pub const HEAP_PER_BYTE: usize = 32;
 /// Heap bytes that [`Reader::new`] allows on top.
 pub const HEAP_BASE: usize = 4096;
 
+/// The most elements of an array that Kafka 4.4 reads.
+pub const MAX_ELEMENTS: usize = 1_000_000;
+
+/// The most tagged fields of one struct that Kafka 4.4 reads.
+pub const MAX_TAGS: usize = 10_000;
+
 /// An array's first reservation, in bytes, where less input than that is left.
 const FIRST_RESERVATION: usize = 1024;
 
@@ -229,12 +235,7 @@ impl<'a> Reader<'a> {
         count: usize,
         mut read: impl FnMut(&mut Self) -> Result<T, DecodeError>,
     ) -> Result<Vec<T>, DecodeError> {
-        if count > self.remaining() {
-            return Err(DecodeError::new(Malformed::TooManyElements {
-                count,
-                left: self.remaining(),
-            }));
-        }
+        self.check_count(count, MAX_ELEMENTS)?;
         let size = size_of::<T>().max(1);
         let first = (self.remaining().max(FIRST_RESERVATION) / size).max(1);
         let mut out: Vec<T> = Vec::new();
@@ -247,6 +248,19 @@ impl<'a> Reader<'a> {
             out.push(read(self)?);
         }
         Ok(out)
+    }
+
+    /// Refuses a count of elements of at least one byte each that cannot be, or that is above `max`.
+    #[inline]
+    pub(crate) fn check_count(&self, count: usize, max: usize) -> Result<(), DecodeError> {
+        let left = self.remaining();
+        if count > left {
+            Err(DecodeError::new(Malformed::TooManyElements { count, left }))
+        } else if count > max {
+            Err(DecodeError::new(Malformed::OverMaximum(count)))
+        } else {
+            Ok(())
+        }
     }
 
     /// A reader of the next `n` bytes alone, with the same heap budget; give it back with [`Reader::leave`].

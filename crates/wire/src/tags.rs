@@ -1,9 +1,9 @@
 //! Tagged fields that we do not know: kept as they came and written back.
 
-use bytes::{Bytes, BytesMut};
+use bytes::BytesMut;
 
 use crate::error::{DecodeError, EncodeError, Unencodable};
-use crate::reader::Reader;
+use crate::reader::{MAX_TAGS, Reader};
 use crate::value::{Layout, Value};
 use crate::writer::Writer;
 
@@ -12,7 +12,7 @@ use crate::writer::Writer;
 pub struct Tags(Option<Box<List>>);
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct List(Vec<(u32, Bytes)>);
+struct List(Vec<(u32, Box<[u8]>)>);
 
 impl Tags {
     /// True if there are none.
@@ -29,8 +29,8 @@ impl Tags {
     }
 
     /// Adds a field; tags must ascend for the struct to be encodable.
-    pub fn push(&mut self, tag: u32, bytes: Bytes) {
-        self.0.get_or_insert_default().0.push((tag, bytes));
+    pub fn push(&mut self, tag: u32, bytes: &[u8]) {
+        self.0.get_or_insert_default().0.push((tag, bytes.into()));
     }
 
     /// Reads a struct's whole tag section. `known` is asked first for each tag with a reader of its value; true means
@@ -40,10 +40,9 @@ impl Tags {
         r: &mut Reader<'a>,
         known: impl FnMut(u32, &mut Reader<'a>) -> Result<bool, DecodeError>,
     ) -> Result<Self, DecodeError> {
-        match r.uvarint()?.cast_signed() {
-            // As in Java, a count beyond 31 bits is negative and thus no field at all.
-            ..=0 => Ok(Tags::default()),
-            count => Self::read_some(r, count.unsigned_abs(), known),
+        match r.uvarint()? {
+            0 => Ok(Tags::default()),
+            count => Self::read_some(r, count, known),
         }
     }
 
@@ -52,6 +51,7 @@ impl Tags {
         count: u32,
         mut known: impl FnMut(u32, &mut Reader<'a>) -> Result<bool, DecodeError>,
     ) -> Result<Self, DecodeError> {
+        r.check_count(count as usize, MAX_TAGS)?;
         let mut tags = Tags::default();
         for _ in 0..count {
             let (tag, size) = (r.uvarint()?, r.uvarint()?);
@@ -60,12 +60,26 @@ impl Tags {
             if known(tag, &mut value)? {
                 r.leave(value)?;
             } else {
-                // Twice an entry's size: the list grows by doubling.
-                r.charge(2 * size_of::<(u32, Bytes)>() + bytes.len())?;
-                tags.push(tag, Bytes::copy_from_slice(bytes));
+                tags.grow(count as usize, r)?;
+                r.charge(bytes.len())?;
+                tags.push(tag, bytes);
             }
         }
         Ok(tags)
+    }
+
+    /// Makes room for one field of `count` that are promised, and accounts for it.
+    fn grow(&mut self, count: usize, r: &mut Reader<'_>) -> Result<(), DecodeError> {
+        if self.is_empty() {
+            r.charge(size_of::<List>())?;
+        }
+        let list = &mut self.0.get_or_insert_default().0;
+        if list.len() == list.capacity() {
+            let more = count.min((2 * list.len()).max(4)) - list.len();
+            r.charge(more * size_of::<(u32, Box<[u8]>)>())?;
+            list.reserve_exact(more);
+        }
+        Ok(())
     }
 
     /// Writes a struct's tag section: `known` fields and these, in ascending order.

@@ -181,7 +181,6 @@ fn unknown_versions_are_an_error_of_their_own() {
 }
 
 mod encoding {
-    use bytes::Bytes;
     use streamside_wire::messages::delete_groups::{
         DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse,
     };
@@ -260,7 +259,7 @@ mod encoding {
     #[test]
     fn tags_need_order_and_a_flexible_version() {
         let mut tags = Tags::default();
-        tags.push(7, Bytes::from_static(b"x"));
+        tags.push(7, b"x");
         let mut request = DeleteGroupsRequest {
             tags,
             ..Default::default()
@@ -270,7 +269,7 @@ mod encoding {
             encode(&request, 1).unwrap_err().reason,
             Unencodable::NotInVersion(1)
         );
-        request.tags.push(7, Bytes::new());
+        request.tags.push(7, b"");
         assert_eq!(
             encode(&request, 2).unwrap_err().reason,
             Unencodable::TagOrder

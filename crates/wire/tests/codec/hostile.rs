@@ -241,6 +241,7 @@ fn settled_u7_what_closes_a_connection() {
         (&[2, 0, 0], 3, "null"),
         (&[0, 0, 0, 1, 0xff, 0xff], 0, "null"),
         (&[3, 1], 3, "too_many_elements"),
+        (&[1, 0x80, 0x80, 0x80, 0x80, 8], 3, "too_many_elements"),
         (&[0x80, 0x80, 0x80, 0x80, 0x80, 0], 3, "varint_too_long"),
         (&[2, 0x81, 0x80, 0x02], 3, "string_too_long"),
         (&[2, 0x80, 0x80, 0x02], 3, "truncated"),
@@ -251,6 +252,25 @@ fn settled_u7_what_closes_a_connection() {
     }
     assert_eq!(refused(&[2, 0, 0], 3).field, "groups_names");
     assert_eq!(refused(&[1, 2, 5], 3).field, "tags");
+}
+
+#[test]
+fn counts_above_kafkas_own_maxima_are_refused() {
+    let names = |count: usize| [&(count as i32).to_be_bytes()[..], &vec![0; 2 * count]].concat();
+    assert!(DeleteGroupsRequest::decode(&mut Reader::new(&names(1_000_000)), 0).is_ok());
+    let error = DeleteGroupsRequest::decode(&mut Reader::new(&names(1_000_001)), 0).unwrap_err();
+    assert_eq!(
+        (error.reason, error.field),
+        (Malformed::OverMaximum(1_000_001), "groups_names")
+    );
+
+    let tags = |low: u8| [&[1, low, 0xce, 0][..], &[7, 0].repeat(10_001)].concat();
+    assert!(DeleteGroupsRequest::decode(&mut Reader::new(&tags(0x90)), 3).is_ok());
+    let error = DeleteGroupsRequest::decode(&mut Reader::new(&tags(0x91)), 3).unwrap_err();
+    assert_eq!(
+        (error.reason, error.field),
+        (Malformed::OverMaximum(10_001), "tags")
+    );
 }
 
 #[test]
