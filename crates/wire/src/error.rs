@@ -67,11 +67,7 @@ impl DecodeError {
     /// Names the field, unless an inner one is named already.
     #[cold]
     pub fn at(self, field: &'static str) -> Self {
-        if self.field == "-" {
-            DecodeError { field, ..self }
-        } else {
-            self
-        }
+        if self.field == "-" { DecodeError { field, ..self } } else { self }
     }
 
     /// One word for metrics.
@@ -143,11 +139,7 @@ impl EncodeError {
     /// Names the field, unless an inner one is named already.
     #[cold]
     pub fn at(self, field: &'static str) -> Self {
-        if self.field == "-" {
-            EncodeError { field, ..self }
-        } else {
-            self
-        }
+        if self.field == "-" { EncodeError { field, ..self } } else { self }
     }
 
     /// One word for metrics.

@@ -253,10 +253,7 @@ mod tests {
         ] {
             assert_eq!(ErrorCode(code).name(), name);
         }
-        assert_eq!(
-            ErrorCode::GROUP_ID_NOT_FOUND.to_string(),
-            "GROUP_ID_NOT_FOUND (69)"
-        );
+        assert_eq!(ErrorCode::GROUP_ID_NOT_FOUND.to_string(), "GROUP_ID_NOT_FOUND (69)");
         assert!(ErrorCode::ALL.windows(2).all(|pair| pair[0] < pair[1]));
     }
 }

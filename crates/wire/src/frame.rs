@@ -101,10 +101,7 @@ pub fn diagnose(first: &[u8]) -> Option<Intruder> {
         [0x15, 0x03, _, ..] => Some(Intruder::TlsAlert),
         [b'S', b'S', b'H', b'-', ..] => Some(Intruder::Ssh),
         [a, b, c, d, ..] => {
-            let verbs = [
-                b"GET ", b"POST", b"HEAD", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC",
-                b"PRI ",
-            ];
+            let verbs = [b"GET ", b"POST", b"HEAD", b"PUT ", b"DELE", b"OPTI", b"PATC", b"CONN", b"TRAC", b"PRI "];
             verbs.contains(&&[*a, *b, *c, *d]).then_some(Intruder::Http)
         }
         _ => None,
@@ -155,8 +152,7 @@ fn encode(
     out.put_i32(0);
     let result = write(&mut Writer::new(out)).and_then(|()| {
         let length = out.len() - start - 4;
-        let stored =
-            i32::try_from(length).map_err(|_| EncodeError::new(Unencodable::TooLarge(length)))?;
+        let stored = i32::try_from(length).map_err(|_| EncodeError::new(Unencodable::TooLarge(length)))?;
         if let Some(place) = out.get_mut(start..start + 4) {
             place.copy_from_slice(&stored.to_be_bytes());
         }
@@ -175,34 +171,19 @@ mod tests {
     #[test]
     fn frame_length_errors_are_told_apart() {
         assert_eq!(check_length(-1, 100), Err(FrameError::Negative(-1)));
-        assert_eq!(
-            check_length(i32::MIN, 100),
-            Err(FrameError::Negative(i32::MIN))
-        );
+        assert_eq!(check_length(i32::MIN, 100), Err(FrameError::Negative(i32::MIN)));
         assert_eq!(check_length(0, 100), Err(FrameError::Zero));
         assert_eq!(check_length(7, 100), Err(FrameError::UnderHeader(7)));
         assert_eq!(check_length(8, 100), Ok(8));
         assert_eq!(check_length(100, 100), Ok(100));
-        assert_eq!(
-            check_length(101, 100),
-            Err(FrameError::OverLimit {
-                length: 101,
-                max: 100
-            })
-        );
+        assert_eq!(check_length(101, 100), Err(FrameError::OverLimit { length: 101, max: 100 }));
     }
 
     #[test]
     fn other_protocols_are_named() {
-        assert_eq!(
-            diagnose(&[0x16, 0x03, 0x01, 0x02]),
-            Some(Intruder::TlsHello)
-        );
+        assert_eq!(diagnose(&[0x16, 0x03, 0x01, 0x02]), Some(Intruder::TlsHello));
         assert_eq!(diagnose(&[0x16, 0x03, 0x03]), Some(Intruder::TlsHello));
-        assert_eq!(
-            diagnose(&[0x15, 0x03, 0x03, 0, 2]),
-            Some(Intruder::TlsAlert)
-        );
+        assert_eq!(diagnose(&[0x15, 0x03, 0x03, 0, 2]), Some(Intruder::TlsAlert));
         assert_eq!(diagnose(b"GET / HTTP/1.1"), Some(Intruder::Http));
         assert_eq!(diagnose(b"PRI * HTTP/2.0"), Some(Intruder::Http));
         assert_eq!(diagnose(b"SSH-2.0-x"), Some(Intruder::Ssh));

@@ -66,30 +66,16 @@ pub struct RequestHeader<'a> {
 impl<'a> RequestHeader<'a> {
     /// Reads a header; the body follows in `r`.
     pub fn decode(r: &mut Reader<'a>) -> Result<Self, DecodeError> {
-        let Peek {
-            api_key,
-            api_version,
-            correlation_id,
-        } = peek(r.rest())?;
+        let Peek { api_key, api_version, correlation_id } = peek(r.rest())?;
         r.take(8)?;
         let header_version = request_header_version(api_key, api_version);
-        let client_id = if header_version >= 1 {
-            r.string(false).map_err(|e| e.at("client_id"))?
-        } else {
-            None
-        };
+        let client_id = if header_version >= 1 { r.string(false).map_err(|e| e.at("client_id"))? } else { None };
         let tags = if header_version >= 2 {
             Tags::read(r, |_, _| Ok(false)).map_err(|e| e.at("header_tags"))?
         } else {
             Tags::default()
         };
-        Ok(RequestHeader {
-            api_key,
-            api_version,
-            correlation_id,
-            client_id,
-            tags,
-        })
+        Ok(RequestHeader { api_key, api_version, correlation_id, client_id, tags })
     }
 
     /// Writes a header; the body is to follow.
@@ -99,13 +85,10 @@ impl<'a> RequestHeader<'a> {
         w.i16(self.api_version);
         w.i32(self.correlation_id);
         if header_version >= 1 {
-            w.string(self.client_id.as_deref(), false)
-                .map_err(|e| e.at("client_id"))?;
+            w.string(self.client_id.as_deref(), false).map_err(|e| e.at("client_id"))?;
         }
         if header_version >= 2 {
-            self.tags
-                .write(w, KnownTags::default())
-                .map_err(|e| e.at("header_tags"))?;
+            self.tags.write(w, KnownTags::default()).map_err(|e| e.at("header_tags"))?;
         }
         Ok(())
     }
@@ -123,10 +106,7 @@ pub struct ResponseHeader {
 impl ResponseHeader {
     /// A header without tags.
     pub fn new(correlation_id: i32) -> Self {
-        ResponseHeader {
-            correlation_id,
-            tags: Tags::default(),
-        }
+        ResponseHeader { correlation_id, tags: Tags::default() }
     }
 
     /// Reads the header of an answer to `api_key` in `api_version`; the body follows in `r`.
@@ -137,24 +117,14 @@ impl ResponseHeader {
         } else {
             Tags::default()
         };
-        Ok(ResponseHeader {
-            correlation_id,
-            tags,
-        })
+        Ok(ResponseHeader { correlation_id, tags })
     }
 
     /// Writes the header of an answer to `api_key` in `api_version`; the body is to follow.
-    pub fn encode(
-        &self,
-        w: &mut Writer<'_>,
-        api_key: i16,
-        api_version: i16,
-    ) -> Result<(), EncodeError> {
+    pub fn encode(&self, w: &mut Writer<'_>, api_key: i16, api_version: i16) -> Result<(), EncodeError> {
         w.i32(self.correlation_id);
         if response_header_version(api_key, api_version) >= 1 {
-            self.tags
-                .write(w, KnownTags::default())
-                .map_err(|e| e.at("header_tags"))?;
+            self.tags.write(w, KnownTags::default()).map_err(|e| e.at("header_tags"))?;
         }
         Ok(())
     }
@@ -180,14 +150,7 @@ mod tests {
     #[test]
     fn any_key_and_version_can_be_peeked() {
         let bytes = [0x7f, 0xff, 0xff, 0xfe, 0, 0, 1, 0, 9, 9];
-        assert_eq!(
-            peek(&bytes),
-            Ok(Peek {
-                api_key: 32767,
-                api_version: -2,
-                correlation_id: 256
-            })
-        );
+        assert_eq!(peek(&bytes), Ok(Peek { api_key: 32767, api_version: -2, correlation_id: 256 }));
         let short = peek(&bytes[..7]).unwrap_err();
         assert_eq!((short.kind(), short.field), ("truncated", "correlation_id"));
     }

@@ -34,21 +34,12 @@ pub struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// Reads `bytes`; decoded values may take [`HEAP_PER_BYTE`] times their length and [`HEAP_BASE`] of heap.
     pub fn new(bytes: &'a [u8]) -> Self {
-        Self::with_heap_limit(
-            bytes,
-            bytes
-                .len()
-                .saturating_mul(HEAP_PER_BYTE)
-                .saturating_add(HEAP_BASE),
-        )
+        Self::with_heap_limit(bytes, bytes.len().saturating_mul(HEAP_PER_BYTE).saturating_add(HEAP_BASE))
     }
 
     /// Reads `bytes`; decoded values may take `limit` bytes of heap.
     pub fn with_heap_limit(bytes: &'a [u8], limit: usize) -> Self {
-        Reader {
-            rest: bytes,
-            heap_left: limit,
-        }
+        Reader { rest: bytes, heap_left: limit }
     }
 
     /// Bytes not yet read.
@@ -103,10 +94,7 @@ impl<'a> Reader<'a> {
 
     #[cold]
     fn truncated(&self, wanted: usize) -> DecodeError {
-        DecodeError::new(Malformed::Truncated {
-            wanted,
-            left: self.rest.len(),
-        })
+        DecodeError::new(Malformed::Truncated { wanted, left: self.rest.len() })
     }
 
     /// One byte; as in Java, anything but zero is true.
@@ -185,21 +173,13 @@ impl<'a> Reader<'a> {
     /// Length of an array or of bytes; `None` for null, which as in Java is any negative length.
     #[inline]
     pub fn len(&mut self, flexible: bool) -> Result<Option<usize>, DecodeError> {
-        if flexible {
-            self.compact_len()
-        } else {
-            Ok(usize::try_from(self.i32()?).ok())
-        }
+        if flexible { self.compact_len() } else { Ok(usize::try_from(self.i32()?).ok()) }
     }
 
     /// A string; `None` for null. Bytes that are not UTF-8 become U+FFFD, grouped as Java groups them.
     #[inline]
     pub fn string(&mut self, flexible: bool) -> Result<Option<Cow<'a, str>>, DecodeError> {
-        let len = if flexible {
-            self.compact_len()?
-        } else {
-            usize::try_from(self.i16()?).ok()
-        };
+        let len = if flexible { self.compact_len()? } else { usize::try_from(self.i16()?).ok() };
         let Some(len) = len else { return Ok(None) };
         if len > MAX_STRING_BYTES {
             return Err(DecodeError::new(Malformed::StringTooLong(len)));
@@ -265,10 +245,7 @@ impl<'a> Reader<'a> {
 
     /// A reader of the next `n` bytes alone, with the same heap budget; give it back with [`Reader::leave`].
     pub fn enter(&mut self, n: usize) -> Result<Reader<'a>, DecodeError> {
-        Ok(Reader {
-            rest: self.take(n)?,
-            heap_left: self.heap_left,
-        })
+        Ok(Reader { rest: self.take(n)?, heap_left: self.heap_left })
     }
 
     /// Ends what [`Reader::enter`] began: nothing may be left.

@@ -22,10 +22,7 @@ impl Tags {
 
     /// Tag numbers and bytes in the order in which they came.
     pub fn iter(&self) -> impl Iterator<Item = (u32, &[u8])> {
-        self.0
-            .iter()
-            .flat_map(|list| &list.0)
-            .map(|(tag, bytes)| (*tag, &bytes[..]))
+        self.0.iter().flat_map(|list| &list.0).map(|(tag, bytes)| (*tag, &bytes[..]))
     }
 
     /// Adds a field; tags must ascend for the struct to be encodable.
@@ -96,11 +93,7 @@ impl Tags {
         if !self.iter().map(|(tag, _)| tag).is_sorted_by(|a, b| a < b) {
             return Err(EncodeError::new(Unencodable::TagOrder));
         }
-        let mut all: Vec<(u32, &[u8])> = known
-            .0
-            .iter()
-            .map(|(tag, bytes)| (*tag, &bytes[..]))
-            .collect();
+        let mut all: Vec<(u32, &[u8])> = known.0.iter().map(|(tag, bytes)| (*tag, &bytes[..])).collect();
         all.extend(self.iter());
         all.sort_by_key(|(tag, _)| *tag);
         if !all.is_sorted_by(|a, b| a.0 < b.0) {
@@ -125,12 +118,7 @@ fn size(len: usize) -> Result<u32, EncodeError> {
 pub(crate) struct KnownTags(Vec<(u32, BytesMut)>);
 
 impl KnownTags {
-    pub(crate) fn add<'a, T: Value<'a>>(
-        &mut self,
-        tag: u32,
-        value: &T,
-        l: Layout,
-    ) -> Result<(), EncodeError> {
+    pub(crate) fn add<'a, T: Value<'a>>(&mut self, tag: u32, value: &T, l: Layout) -> Result<(), EncodeError> {
         let mut bytes = BytesMut::new();
         value.write(&mut Writer::new(&mut bytes), l)?;
         self.0.push((tag, bytes));

@@ -31,20 +31,15 @@ fn group(lead: u8, rest: &[u8]) -> Result<(char, usize), usize> {
         (0x00..=0x7f, _) => Ok((char::from(lead), 1)),
         (0xc2..=0xdf, [_, b, ..]) if continues(*b) => scalar((high & 0x1f) << 6 | low6(*b), 2),
         (0xe0..=0xef, [_, b, ..]) if !continues(*b) || (lead == 0xe0 && *b < 0xa0) => Err(1),
-        (0xe0..=0xef, [_, b, c, ..]) if continues(*c) => {
-            scalar((high & 0x0f) << 12 | low6(*b) << 6 | low6(*c), 3)
-        }
+        (0xe0..=0xef, [_, b, c, ..]) if continues(*c) => scalar((high & 0x0f) << 12 | low6(*b) << 6 | low6(*c), 3),
         (0xe0..=0xef, _) => Err(rest.len().min(2)),
-        (0xf0..=0xf4, [_, b, ..])
-            if !continues(*b) || (lead == 0xf0 && *b < 0x90) || (lead == 0xf4 && *b > 0x8f) =>
-        {
+        (0xf0..=0xf4, [_, b, ..]) if !continues(*b) || (lead == 0xf0 && *b < 0x90) || (lead == 0xf4 && *b > 0x8f) => {
             Err(1)
         }
         (0xf0..=0xf4, [_, _, c, ..]) if !continues(*c) => Err(2),
-        (0xf0..=0xf4, [_, b, c, d, ..]) if continues(*d) => scalar(
-            (high & 0x07) << 18 | low6(*b) << 12 | low6(*c) << 6 | low6(*d),
-            4,
-        ),
+        (0xf0..=0xf4, [_, b, c, d, ..]) if continues(*d) => {
+            scalar((high & 0x07) << 18 | low6(*b) << 12 | low6(*c) << 6 | low6(*d), 4)
+        }
         (0xf0..=0xf4, _) => Err(rest.len().min(3)),
         _ => Err(1),
     }

@@ -23,11 +23,7 @@ pub struct Layout {
 impl Layout {
     /// A value that may not be null.
     pub fn new(version: i16, flexible: bool) -> Self {
-        Layout {
-            version,
-            flexible,
-            nullable: false,
-        }
+        Layout { version, flexible, nullable: false }
     }
 
     /// The same, nullable or not.
@@ -62,11 +58,7 @@ pub trait Nullable<'a>: Value<'a> {
 impl<'a, T: Nullable<'a>> Value<'a> for Option<T> {
     #[inline]
     fn read(r: &mut Reader<'a>, l: Layout) -> Result<Self, DecodeError> {
-        if l.nullable {
-            T::read_nullable(r, l.nullable(false))
-        } else {
-            T::read(r, l).map(Some)
-        }
+        if l.nullable { T::read_nullable(r, l.nullable(false)) } else { T::read(r, l).map(Some) }
     }
 
     #[inline]
@@ -80,8 +72,7 @@ impl<'a, T: Nullable<'a>> Value<'a> for Option<T> {
     }
 
     fn tree(&self, version: i16) -> Tree {
-        self.as_ref()
-            .map_or(Tree::Null, |value| value.tree(version))
+        self.as_ref().map_or(Tree::Null, |value| value.tree(version))
     }
 }
 

@@ -56,11 +56,7 @@ pub type TopologyDescriptionNode = Node;
 /// Kafka's name of [`GlobalStore`].
 pub type TopologyDescriptionGlobalStore = GlobalStore;
 
-const LAYOUT: Layout = Layout {
-    version: 1,
-    flexible: true,
-    nullable: false,
-};
+const LAYOUT: Layout = Layout { version: 1, flexible: true, nullable: false };
 
 impl TopologyDescription {
     /// Reads a description that stands alone, as stores keep it. Bytes behind it are left in `r`.

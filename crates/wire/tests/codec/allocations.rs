@@ -9,9 +9,7 @@ use std::cell::Cell;
 use bytes::BytesMut;
 use streamside_wire::frame;
 use streamside_wire::header::RequestHeader;
-use streamside_wire::messages::streams_group_heartbeat::{
-    StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse,
-};
+use streamside_wire::messages::streams_group_heartbeat::{StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse};
 use streamside_wire::{Message, Reader};
 
 struct Counting;
@@ -90,14 +88,10 @@ fn a_steady_heartbeat_takes_no_heap() {
             status: None,
             ..Default::default()
         };
-        frame::encode_response(&mut out, header.correlation_id, header.api_version, &answer)
-            .unwrap();
+        frame::encode_response(&mut out, header.correlation_id, header.api_version, &answer).unwrap();
         request == beat
     });
     assert!(answered);
     assert_eq!(calls, 0);
-    assert_eq!(
-        out.len(),
-        4 + 5 + 4 + 2 + 1 + 23 + 4 + 4 + 4 + 8 + 1 + 3 + 1 + 4 + 1 + 1
-    );
+    assert_eq!(out.len(), 4 + 5 + 4 + 2 + 1 + 23 + 4 + 4 + 4 + 8 + 1 + 3 + 1 + 4 + 1 + 1);
 }

@@ -4,14 +4,12 @@ use std::fmt::Debug;
 
 use bytes::BytesMut;
 use streamside_wire::messages::{
-    api_versions, delete_groups, describe_cluster, describe_groups, find_coordinator, list_groups,
-    list_offsets, metadata, offset_fetch, sasl_authenticate, sasl_handshake,
-    streams_group_describe, streams_group_heartbeat, streams_group_topology_description_update,
+    api_versions, delete_groups, describe_cluster, describe_groups, find_coordinator, list_groups, list_offsets,
+    metadata, offset_fetch, sasl_authenticate, sasl_handshake, streams_group_describe, streams_group_heartbeat,
+    streams_group_topology_description_update,
 };
 use streamside_wire::value::Value;
-use streamside_wire::{
-    DecodeError, EncodeError, Malformed, Message, Reader, Tree, Unencodable, Writer,
-};
+use streamside_wire::{DecodeError, EncodeError, Malformed, Message, Reader, Tree, Unencodable, Writer};
 
 /// What the tests do with a message whose type only the list knows.
 pub trait Codec: Sync {
@@ -20,12 +18,7 @@ pub trait Codec: Sync {
     fn is_request(&self) -> bool;
     fn versions(&self) -> std::ops::RangeInclusive<i16>;
     /// Decodes, and hands what came of it to the encoder.
-    fn decode(
-        &self,
-        bytes: &[u8],
-        version: i16,
-        heap: Option<usize>,
-    ) -> Result<Decoded, DecodeError>;
+    fn decode(&self, bytes: &[u8], version: i16, heap: Option<usize>) -> Result<Decoded, DecodeError>;
     /// Decodes and drops the result.
     fn probe(&self, bytes: &[u8], version: i16, heap: Option<usize>) -> Result<(), DecodeError>;
     fn encode_default(&self, version: i16) -> Result<BytesMut, EncodeError>;
@@ -47,9 +40,7 @@ fn reader(bytes: &[u8], heap: Option<usize>) -> Reader<'_> {
 
 fn encode<'a, M: Message<'a>>(message: &M, version: i16) -> Result<BytesMut, EncodeError> {
     let mut out = BytesMut::new();
-    message
-        .encode(&mut Writer::new(&mut out), version)
-        .map(|()| out)
+    message.encode(&mut Writer::new(&mut out), version).map(|()| out)
 }
 
 macro_rules! codecs {
@@ -141,12 +132,8 @@ fn defaults_come_back_in_every_version() {
     for codec in ALL {
         for version in codec.versions() {
             let what = format!("{} v{version}", codec.name());
-            let bytes = codec
-                .encode_default(version)
-                .unwrap_or_else(|e| panic!("{what}: {e}"));
-            let decoded = codec
-                .decode(&bytes, version, None)
-                .unwrap_or_else(|e| panic!("{what}: {e}"));
+            let bytes = codec.encode_default(version).unwrap_or_else(|e| panic!("{what}: {e}"));
+            let decoded = codec.decode(&bytes, version, None).unwrap_or_else(|e| panic!("{what}: {e}"));
             assert!(decoded.is_default && decoded.left == 0, "{what}");
             assert_eq!(decoded.encoded.unwrap(), bytes, "{what}");
             count += 1;
@@ -162,28 +149,16 @@ fn unknown_versions_are_an_error_of_their_own() {
         for version in [first - 1, last + 1, i16::MIN, i16::MAX] {
             let api_key = codec.api_key();
             let error = codec.probe(&[0; 64], version, None).unwrap_err();
-            assert_eq!(
-                error.reason,
-                Malformed::UnsupportedVersion { api_key, version },
-                "{}",
-                codec.name()
-            );
+            assert_eq!(error.reason, Malformed::UnsupportedVersion { api_key, version }, "{}", codec.name());
             assert!(error.is_unsupported_version());
             let error = codec.encode_default(version).unwrap_err();
-            assert_eq!(
-                error.reason,
-                Unencodable::UnsupportedVersion { api_key, version },
-                "{}",
-                codec.name()
-            );
+            assert_eq!(error.reason, Unencodable::UnsupportedVersion { api_key, version }, "{}", codec.name());
         }
     }
 }
 
 mod encoding {
-    use streamside_wire::messages::delete_groups::{
-        DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse,
-    };
+    use streamside_wire::messages::delete_groups::{DeletableGroupResult, DeleteGroupsRequest, DeleteGroupsResponse};
     use streamside_wire::messages::metadata::MetadataRequest;
     use streamside_wire::messages::streams_group_heartbeat::StreamsGroupHeartbeatResponse;
     use streamside_wire::{Tags, Unencodable};
@@ -192,22 +167,13 @@ mod encoding {
 
     #[test]
     fn kip1331_1_1_a_field_that_matters_is_not_dropped() {
-        let answer = StreamsGroupHeartbeatResponse {
-            topology_description_required: true,
-            ..Default::default()
-        };
+        let answer = StreamsGroupHeartbeatResponse { topology_description_required: true, ..Default::default() };
         let error = encode(&answer, 0).unwrap_err();
         assert_eq!(error.reason, Unencodable::NotInVersion(0));
         assert_eq!(error.field, "topology_description_required");
         assert!(encode(&answer, 1).is_ok());
-        let answer = StreamsGroupHeartbeatResponse {
-            acceptable_recovery_lag_legacy: 5,
-            ..Default::default()
-        };
-        assert_eq!(
-            encode(&answer, 1).unwrap_err().field,
-            "acceptable_recovery_lag_legacy"
-        );
+        let answer = StreamsGroupHeartbeatResponse { acceptable_recovery_lag_legacy: 5, ..Default::default() };
+        assert_eq!(encode(&answer, 1).unwrap_err().field, "acceptable_recovery_lag_legacy");
     }
 
     #[test]
@@ -219,22 +185,13 @@ mod encoding {
             }],
             ..Default::default()
         };
-        assert_eq!(
-            encode(&with(Some("why")), 2).unwrap(),
-            encode(&with(None), 2).unwrap()
-        );
-        assert_ne!(
-            encode(&with(Some("why")), 3).unwrap(),
-            encode(&with(None), 3).unwrap()
-        );
+        assert_eq!(encode(&with(Some("why")), 2).unwrap(), encode(&with(None), 2).unwrap());
+        assert_ne!(encode(&with(Some("why")), 3).unwrap(), encode(&with(None), 3).unwrap());
     }
 
     #[test]
     fn null_has_no_place_where_the_version_forbids_it() {
-        let all = MetadataRequest {
-            topics: None,
-            ..Default::default()
-        };
+        let all = MetadataRequest { topics: None, ..Default::default() };
         let error = encode(&all, 0).unwrap_err();
         assert_eq!((error.reason, error.field), (Unencodable::Null, "topics"));
         assert_eq!(&encode(&all, 1).unwrap()[..], [0xff; 4]);
@@ -242,17 +199,11 @@ mod encoding {
 
     #[test]
     fn settled_4_1_a_string_has_at_most_32767_bytes() {
-        let with = |length| DeleteGroupsRequest {
-            groups_names: vec!["x".repeat(length)],
-            ..Default::default()
-        };
+        let with = |length| DeleteGroupsRequest { groups_names: vec!["x".repeat(length)], ..Default::default() };
         for version in [0, 3] {
             assert!(encode(&with(32767), version).is_ok());
             let error = encode(&with(32768), version).unwrap_err();
-            assert_eq!(
-                (error.reason, error.kind()),
-                (Unencodable::StringTooLong(32768), "string_too_long")
-            );
+            assert_eq!((error.reason, error.kind()), (Unencodable::StringTooLong(32768), "string_too_long"));
         }
     }
 
@@ -260,19 +211,10 @@ mod encoding {
     fn tags_need_order_and_a_flexible_version() {
         let mut tags = Tags::default();
         tags.push(7, b"x");
-        let mut request = DeleteGroupsRequest {
-            tags,
-            ..Default::default()
-        };
+        let mut request = DeleteGroupsRequest { tags, ..Default::default() };
         assert_eq!(&encode(&request, 2).unwrap()[..], [1, 1, 7, 1, b'x']);
-        assert_eq!(
-            encode(&request, 1).unwrap_err().reason,
-            Unencodable::NotInVersion(1)
-        );
+        assert_eq!(encode(&request, 1).unwrap_err().reason, Unencodable::NotInVersion(1));
         request.tags.push(7, b"");
-        assert_eq!(
-            encode(&request, 2).unwrap_err().reason,
-            Unencodable::TagOrder
-        );
+        assert_eq!(encode(&request, 2).unwrap_err().reason, Unencodable::TagOrder);
     }
 }

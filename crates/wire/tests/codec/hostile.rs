@@ -22,11 +22,7 @@ fn allowed(input: usize) -> usize {
 
 fn probe(codec: &dyn Codec, bytes: &[u8], version: i16) -> Result<(), DecodeError> {
     let (result, _, peak) = measure(|| codec.probe(bytes, version, None));
-    assert!(
-        peak <= allowed(bytes.len()),
-        "{} v{version}: {peak} bytes of heap for {bytes:02x?}",
-        codec.name()
-    );
+    assert!(peak <= allowed(bytes.len()), "{} v{version}: {peak} bytes of heap for {bytes:02x?}", codec.name());
     result
 }
 
@@ -112,47 +108,33 @@ fn mutate(body: &mut Vec<u8>, mutation: &Mutation) {
 #[test]
 fn mutated_vectors_are_safe_and_what_is_read_can_be_written() {
     let vectors = small();
-    let config = ProptestConfig {
-        cases: 6000,
-        failure_persistence: None,
-        ..Default::default()
-    };
+    let config = ProptestConfig { cases: 6000, failure_persistence: None, ..Default::default() };
     let (mut read, mut refused) = (0, 0);
     let mut runner = proptest::test_runner::TestRunner::new(config);
     let counts = std::cell::RefCell::new((&mut read, &mut refused));
     runner
-        .run(
-            &(any::<Index>(), vec(mutation(), 1..4)),
-            |(which, mutations)| {
-                let (vector, body) = which.get(&vectors);
-                let codec = find(vector.api_key, vector.is_request);
-                let mut body = body.clone();
-                mutations
-                    .iter()
-                    .for_each(|mutation| mutate(&mut body, mutation));
-                let mut counts = counts.borrow_mut();
-                if probe(codec, &body, vector.version).is_err() {
-                    *counts.1 += 1;
-                    return Ok(());
-                }
-                *counts.0 += 1;
-                let decoded = codec.decode(&body, vector.version, None).unwrap();
-                // Tags may have come twice or out of order, and mended text may be too long: such a message has no bytes.
-                if let Ok(bytes) = decoded.encoded {
-                    let again = codec
-                        .decode(&bytes, vector.version, Some(usize::MAX))
-                        .unwrap();
-                    prop_assert_eq!(again.tree, decoded.tree);
-                    prop_assert_eq!(again.encoded.unwrap(), bytes);
-                }
-                Ok(())
-            },
-        )
+        .run(&(any::<Index>(), vec(mutation(), 1..4)), |(which, mutations)| {
+            let (vector, body) = which.get(&vectors);
+            let codec = find(vector.api_key, vector.is_request);
+            let mut body = body.clone();
+            mutations.iter().for_each(|mutation| mutate(&mut body, mutation));
+            let mut counts = counts.borrow_mut();
+            if probe(codec, &body, vector.version).is_err() {
+                *counts.1 += 1;
+                return Ok(());
+            }
+            *counts.0 += 1;
+            let decoded = codec.decode(&body, vector.version, None).unwrap();
+            // Tags may have come twice or out of order, and mended text may be too long: such a message has no bytes.
+            if let Ok(bytes) = decoded.encoded {
+                let again = codec.decode(&bytes, vector.version, Some(usize::MAX)).unwrap();
+                prop_assert_eq!(again.tree, decoded.tree);
+                prop_assert_eq!(again.encoded.unwrap(), bytes);
+            }
+            Ok(())
+        })
         .unwrap();
-    assert!(
-        read > 500 && refused > 500,
-        "{read} read, {refused} refused"
-    );
+    assert!(read > 500 && refused > 500, "{read} read, {refused} refused");
 }
 
 #[test]
@@ -160,11 +142,7 @@ fn settled_u7_every_shortened_body_is_refused() {
     for (vector, body) in small() {
         let codec = find(vector.api_key, vector.is_request);
         for length in 0..body.len() {
-            assert!(
-                probe(codec, &body[..length], vector.version).is_err(),
-                "{} cut to {length}",
-                vector.name
-            );
+            assert!(probe(codec, &body[..length], vector.version).is_err(), "{} cut to {length}", vector.name);
         }
     }
 }
@@ -174,12 +152,7 @@ fn settled_u7_bytes_after_the_body_are_left_alone() {
     for (vector, body) in small() {
         let codec = find(vector.api_key, vector.is_request);
         let longer = [&body[..], b"junk"].concat();
-        assert_eq!(
-            codec.decode(&longer, vector.version, None).unwrap().left,
-            4,
-            "{}",
-            vector.name
-        );
+        assert_eq!(codec.decode(&longer, vector.version, None).unwrap().left, 4, "{}", vector.name);
     }
 }
 
@@ -216,23 +189,14 @@ fn honest_messages_fit_the_heap_that_is_allowed_at_first() {
     *body.last_mut().unwrap() = 0;
     let request = DeleteGroupsRequest::decode(&mut Reader::new(&body), 3).unwrap();
     assert_eq!(request.groups_names.len(), 65536);
-    let error =
-        DeleteGroupsRequest::decode(&mut Reader::with_heap_limit(&body, 1_000_000), 3).unwrap_err();
-    assert_eq!(
-        (error.reason, error.field),
-        (Malformed::TooMuchMemory, "groups_names")
-    );
-    assert_eq!(
-        error.to_string(),
-        "message needs more memory than allowed at `groups_names`"
-    );
+    let error = DeleteGroupsRequest::decode(&mut Reader::with_heap_limit(&body, 1_000_000), 3).unwrap_err();
+    assert_eq!((error.reason, error.field), (Malformed::TooMuchMemory, "groups_names"));
+    assert_eq!(error.to_string(), "message needs more memory than allowed at `groups_names`");
 }
 
 #[test]
 fn settled_u7_what_closes_a_connection() {
-    let refused = |bytes: &[u8], version| {
-        DeleteGroupsRequest::decode(&mut Reader::new(bytes), version).unwrap_err()
-    };
+    let refused = |bytes: &[u8], version| DeleteGroupsRequest::decode(&mut Reader::new(bytes), version).unwrap_err();
     for (bytes, version, kind) in [
         (&b""[..], 3, "truncated"),
         (&[0], 3, "null"),
@@ -259,18 +223,12 @@ fn counts_above_kafkas_own_maxima_are_refused() {
     let names = |count: usize| [&(count as i32).to_be_bytes()[..], &vec![0; 2 * count]].concat();
     assert!(DeleteGroupsRequest::decode(&mut Reader::new(&names(1_000_000)), 0).is_ok());
     let error = DeleteGroupsRequest::decode(&mut Reader::new(&names(1_000_001)), 0).unwrap_err();
-    assert_eq!(
-        (error.reason, error.field),
-        (Malformed::OverMaximum(1_000_001), "groups_names")
-    );
+    assert_eq!((error.reason, error.field), (Malformed::OverMaximum(1_000_001), "groups_names"));
 
     let tags = |low: u8| [&[1, low, 0xce, 0][..], &[7, 0].repeat(10_001)].concat();
     assert!(DeleteGroupsRequest::decode(&mut Reader::new(&tags(0x90)), 3).is_ok());
     let error = DeleteGroupsRequest::decode(&mut Reader::new(&tags(0x91)), 3).unwrap_err();
-    assert_eq!(
-        (error.reason, error.field),
-        (Malformed::OverMaximum(10_001), "tags")
-    );
+    assert_eq!((error.reason, error.field), (Malformed::OverMaximum(10_001), "tags"));
 }
 
 #[test]
@@ -290,22 +248,15 @@ fn settled_u7_lenient_where_java_is() {
     assert_eq!(error.kind(), "too_many_elements");
 
     // Bits of a length beyond the 32nd are lost.
-    let request =
-        DeleteGroupsRequest::decode(&mut Reader::new(&[0x81, 0x80, 0x80, 0x80, 0x70, 0]), 3)
-            .unwrap();
+    let request = DeleteGroupsRequest::decode(&mut Reader::new(&[0x81, 0x80, 0x80, 0x80, 0x70, 0]), 3).unwrap();
     assert_eq!(request.groups_names.len(), 0);
 
     // Unknown tags are kept, with their order.
-    let request =
-        DeleteGroupsRequest::decode(&mut Reader::new(&[1, 2, 9, 1, b'x', 3, 0]), 3).unwrap();
-    assert_eq!(
-        request.tags.iter().collect::<Vec<_>>(),
-        [(9, &b"x"[..]), (3, &b""[..])]
-    );
+    let request = DeleteGroupsRequest::decode(&mut Reader::new(&[1, 2, 9, 1, b'x', 3, 0]), 3).unwrap();
+    assert_eq!(request.tags.iter().collect::<Vec<_>>(), [(9, &b"x"[..]), (3, &b""[..])]);
 
     // Text that is none is mended.
-    let request =
-        DeleteGroupsRequest::decode(&mut Reader::new(&[2, 4, b'a', 0xed, 0xa0, 0, 0]), 3).unwrap();
+    let request = DeleteGroupsRequest::decode(&mut Reader::new(&[2, 4, b'a', 0xed, 0xa0, 0, 0]), 3).unwrap();
     assert_eq!(request.groups_names, ["a\u{fffd}"]);
 }
 
@@ -314,14 +265,7 @@ fn settled_1_1_the_marker_of_a_struct_that_may_be_null() {
     let ends = find(88, true).encode_default(1).unwrap();
     // Before the marker: two empty names, two numbers, two nulls, a number, topology, three lists, process id.
     let marker = 1 + 1 + 4 + 4 + 1 + 1 + 4 + 1 + 3 + 1;
-    for (byte, present) in [
-        (0xff, false),
-        (0x80, false),
-        (0xfe, false),
-        (0, true),
-        (1, true),
-        (0x7f, true),
-    ] {
+    for (byte, present) in [(0xff, false), (0x80, false), (0xfe, false), (0, true), (1, true), (0x7f, true)] {
         let mut bytes = ends[..marker].to_vec();
         bytes.push(byte);
         if present {
@@ -329,29 +273,14 @@ fn settled_1_1_the_marker_of_a_struct_that_may_be_null() {
         }
         bytes.extend_from_slice(&ends[marker + 1..]);
         let request = StreamsGroupHeartbeatRequest::decode(&mut Reader::new(&bytes), 1).unwrap();
-        let endpoint = Endpoint {
-            host: "h".into(),
-            port: 65534,
-            ..Default::default()
-        };
-        assert_eq!(
-            request.user_endpoint,
-            present.then_some(endpoint),
-            "{byte:#x}"
-        );
+        let endpoint = Endpoint { host: "h".into(), port: 65534, ..Default::default() };
+        assert_eq!(request.user_endpoint, present.then_some(endpoint), "{byte:#x}");
     }
 }
 
 #[test]
 fn kip1331_1_1_a_description_that_must_be_there_has_no_marker() {
     let bytes = [2, b'g', 2, b'm', 0, 0, 0, 0, 1, 1, 0, 0];
-    let request =
-        StreamsGroupTopologyDescriptionUpdateRequest::decode(&mut Reader::new(&bytes), 0).unwrap();
-    assert_eq!(
-        (
-            request.group_id.as_str(),
-            request.topology_description.subtopologies.len()
-        ),
-        ("g", 0)
-    );
+    let request = StreamsGroupTopologyDescriptionUpdateRequest::decode(&mut Reader::new(&bytes), 0).unwrap();
+    assert_eq!((request.group_id.as_str(), request.topology_description.subtopologies.len()), ("g", 0));
 }

@@ -24,30 +24,19 @@ pub struct Vector {
 
 pub fn unhex(text: &str) -> Vec<u8> {
     let digit = |c: u8| char::from(c).to_digit(16).unwrap() as u8;
-    text.as_bytes()
-        .chunks(2)
-        .map(|pair| digit(pair[0]) << 4 | digit(pair[1]))
-        .collect()
+    text.as_bytes().chunks(2).map(|pair| digit(pair[0]) << 4 | digit(pair[1])).collect()
 }
 
 pub fn all() -> Vec<Vector> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/vectors");
-    let mut files: Vec<_> = std::fs::read_dir(folder)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .collect();
+    let mut files: Vec<_> = std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
     files.sort();
     let mut vectors = Vec::new();
     for file in files {
         for (line, text) in std::fs::read_to_string(&file).unwrap().lines().enumerate() {
             let json: Json = serde_json::from_str(text).unwrap();
             vectors.push(Vector {
-                name: format!(
-                    "{}:{} {}",
-                    file.file_name().unwrap().display(),
-                    line + 1,
-                    json["what"]
-                ),
+                name: format!("{}:{} {}", file.file_name().unwrap().display(), line + 1, json["what"]),
                 api_key: json["api"].as_i64().unwrap() as i16,
                 version: json["version"].as_i64().unwrap() as i16,
                 is_request: json["kind"] == "request",
@@ -78,26 +67,16 @@ fn every_vector_decodes_and_encodes() {
     for vector in &vectors {
         let name = &vector.name;
         let (length, payload) = vector.frame.split_at(4);
-        assert_eq!(
-            u32::from_be_bytes(length.try_into().unwrap()) as usize,
-            payload.len(),
-            "{name}"
-        );
+        assert_eq!(u32::from_be_bytes(length.try_into().unwrap()) as usize, payload.len(), "{name}");
 
         let mut again = BytesMut::new();
         again.put_u32(payload.len() as u32);
         header_comes_back(vector, &mut again);
-        assert_eq!(
-            again[..],
-            vector.frame[..body_start(vector)],
-            "header of {name}"
-        );
+        assert_eq!(again[..], vector.frame[..body_start(vector)], "header of {name}");
 
         let codec = find(vector.api_key, vector.is_request);
         let body = &vector.frame[body_start(vector)..];
-        let decoded = codec
-            .decode(body, vector.version, None)
-            .unwrap_or_else(|e| panic!("{name}: {e}"));
+        let decoded = codec.decode(body, vector.version, None).unwrap_or_else(|e| panic!("{name}: {e}"));
         assert_eq!(decoded.left, 0, "{name}");
         same(&decoded.tree, &vector.body).unwrap_or_else(|at| panic!("{name}: {at}"));
         assert_eq!(decoded.encoded.as_deref().unwrap(), body, "{name}");
@@ -109,47 +88,23 @@ fn header_comes_back(vector: &Vector, out: &mut BytesMut) {
     let mut r = Reader::new(&vector.frame[4..]);
     let tags = if vector.is_request {
         let decoded = RequestHeader::decode(&mut r).unwrap();
-        assert_eq!(
-            i64::from(decoded.api_key),
-            header["RequestApiKey"],
-            "{name}"
-        );
-        assert_eq!(
-            i64::from(decoded.api_version),
-            header["RequestApiVersion"],
-            "{name}"
-        );
-        assert_eq!(
-            i64::from(decoded.correlation_id),
-            header["CorrelationId"],
-            "{name}"
-        );
-        assert_eq!(
-            decoded.client_id,
-            header["ClientId"].as_str().map(Cow::Borrowed),
-            "{name}"
-        );
+        assert_eq!(i64::from(decoded.api_key), header["RequestApiKey"], "{name}");
+        assert_eq!(i64::from(decoded.api_version), header["RequestApiVersion"], "{name}");
+        assert_eq!(i64::from(decoded.correlation_id), header["CorrelationId"], "{name}");
+        assert_eq!(decoded.client_id, header["ClientId"].as_str().map(Cow::Borrowed), "{name}");
         decoded.encode(&mut Writer::new(out)).unwrap();
         decoded.tags
     } else {
         let decoded = ResponseHeader::decode(&mut r, vector.api_key, vector.version).unwrap();
-        assert_eq!(
-            i64::from(decoded.correlation_id),
-            header["CorrelationId"],
-            "{name}"
-        );
-        decoded
-            .encode(&mut Writer::new(out), vector.api_key, vector.version)
-            .unwrap();
+        assert_eq!(i64::from(decoded.correlation_id), header["CorrelationId"], "{name}");
+        decoded.encode(&mut Writer::new(out), vector.api_key, vector.version).unwrap();
         decoded.tags
     };
     same_tags(&listed(&tags), &header["_tags"]).unwrap_or_else(|at| panic!("{name}: {at}"));
 }
 
 fn listed(tags: &Tags) -> Vec<(u32, Vec<u8>)> {
-    tags.iter()
-        .map(|(tag, bytes)| (tag, bytes.to_vec()))
-        .collect()
+    tags.iter().map(|(tag, bytes)| (tag, bytes.to_vec())).collect()
 }
 
 /// Compares a decoded message with the recorded body; an error says where they differ.
@@ -170,9 +125,7 @@ fn same(tree: &Tree, json: &Json) -> Result<(), String> {
         (Tree::Struct(fields, tags), Json::Object(recorded)) => {
             for (name, value) in fields {
                 let name = pascal(name);
-                let json = recorded
-                    .get(&name)
-                    .ok_or_else(|| format!(".{name} is not recorded"))?;
+                let json = recorded.get(&name).ok_or_else(|| format!(".{name} is not recorded"))?;
                 same(value, json).map_err(|at| format!(".{name}{at}"))?;
             }
             same_tags(tags, recorded.get("_tags").unwrap_or(&Json::Null))?;
@@ -180,11 +133,7 @@ fn same(tree: &Tree, json: &Json) -> Result<(), String> {
         }
         _ => false,
     };
-    if ok {
-        Ok(())
-    } else {
-        Err(format!(": {tree:?} instead of {json}"))
-    }
+    if ok { Ok(()) } else { Err(format!(": {tree:?} instead of {json}")) }
 }
 
 fn same_tags(tags: &[(u32, Vec<u8>)], json: &Json) -> Result<(), String> {
@@ -195,18 +144,12 @@ fn same_tags(tags: &[(u32, Vec<u8>)], json: &Json) -> Result<(), String> {
         .map(|(tag, hex)| (tag.parse().unwrap(), unhex(hex.as_str().unwrap())))
         .collect();
     recorded.sort();
-    if recorded == tags {
-        Ok(())
-    } else {
-        Err(format!("._tags: {tags:?} instead of {json}"))
-    }
+    if recorded == tags { Ok(()) } else { Err(format!("._tags: {tags:?} instead of {json}")) }
 }
 
 /// `group_id` -> `GroupId`.
 fn pascal(snake: &str) -> String {
-    let words = snake
-        .split('_')
-        .map(|word| word[..1].to_uppercase() + &word[1..]);
+    let words = snake.split('_').map(|word| word[..1].to_uppercase() + &word[1..]);
     words.collect()
 }
 
