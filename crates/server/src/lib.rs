@@ -3,11 +3,17 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`config`] | keys, sources, settings |
+//! | [`data_dir`] | the data folder: lock, layout, identity |
+//! | [`http`] | health, metrics, API |
 //! | [`logging`] | one line an event |
 //! | [`metrics`] | counters and `/metrics` |
-//! | [`shell`] | from sockets to decisions: listener, connections, shards, journal, plugin calls |
+//! | [`shell`] | connections, shards, journal, plugin calls |
+//! | [`signals`] | shutdown and reload |
 
 pub mod config;
+pub mod data_dir;
+pub mod http;
 pub mod logging;
 pub mod metrics;
 pub mod shell;
+pub mod signals;

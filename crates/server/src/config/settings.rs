@@ -1,7 +1,7 @@
 //! The typed settings that the rest of the server reads.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use streamside_coordinator::{Compat, Config as CoordinatorConfig, Limits};
@@ -129,8 +129,9 @@ pub struct LogSettings {
 }
 
 impl Settings {
-    /// What one of `shards` coordinators is given; `plugin` is the identity that the resolver gave to the plugin.
-    pub fn coordinator_config(&self, plugin: Option<String>, shards: usize) -> CoordinatorConfig {
+    /// What the coordinator is given, the limit on groups being that of all shards together. `plugin` is the identity
+    /// that the resolver gave to the plugin.
+    pub fn coordinator_config(&self, plugin: Option<String>) -> CoordinatorConfig {
         CoordinatorConfig {
             compat: self.compat,
             plugin,
@@ -144,12 +145,21 @@ impl Settings {
             assignor_name: self.groups.assignor.clone(),
             topics: self.topics.clone(),
             limits: Limits {
-                max_groups: self.max_groups.div_ceil(shards.max(1)),
+                max_groups: self.max_groups,
                 max_members: self.groups.max_size,
                 description_max_bytes: self.description_max_bytes,
                 description_max_nodes: self.description_max_nodes,
                 description_max_name_bytes: self.description_max_name_bytes,
             },
         }
+    }
+
+    /// What the plugin's `configure` is given: every key as a broker would give it, each
+    /// `streamside.plugin.config.X` once more as `X`. `data_dir` is the folder that was locked.
+    pub fn plugin_config(&self, data_dir: &Path) -> streamside_plugin::Config {
+        let mut all: streamside_plugin::Config =
+            self.effective.iter().map(|e| (e.key.clone(), e.value.clone())).collect();
+        all.insert("streamside.data.dir".to_owned(), data_dir.display().to_string());
+        streamside_plugin::plugin_config(&all)
     }
 }

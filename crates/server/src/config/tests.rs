@@ -37,9 +37,8 @@ fn defaults_are_kafkas_and_ours() {
     assert_eq!(settings.http.token_file, std::path::Path::new("./streamside-data/http-token"));
     assert_eq!(settings.compat, Compat::Streamside);
     assert!(settings.worker_threads >= 1);
-    let config = settings.coordinator_config(Some("disk".to_owned()), 1);
+    let config = settings.coordinator_config(Some("disk".to_owned()));
     assert_eq!(config, streamside_coordinator::Config::default());
-    assert_eq!(settings.coordinator_config(None, 8).limits.max_groups, 12_500);
 }
 
 #[test]
