@@ -65,9 +65,11 @@ impl Guard {
 
     fn token(&self, headers: &HeaderMap, least: Role) -> Result<(), Problem> {
         let given = headers.get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-        let token = given.and_then(|value| value.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
+        let token =
+            given.and_then(|value| value.split_once(' ')).filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
         let Some((_, token)) = token else {
-            let detail = "This needs a token: send the header `Authorization: Bearer TOKEN` with one from the token file.";
+            let detail =
+                "This needs a token: send the header `Authorization: Bearer TOKEN` with one from the token file.";
             return Err(Problem::new(StatusCode::UNAUTHORIZED, detail));
         };
         match self.tokens.role(token.trim()) {
@@ -141,9 +143,16 @@ mod tests {
     fn a_host_that_is_not_ours_is_refused() {
         let guard = guard(true);
         for (host, expected) in [
-            ("127.0.0.1:13310", 200), ("localhost", 200), ("LOCALHOST:1", 200), ("[::1]:13310", 200),
-            ("sidecar.example:80", 200), ("evil.example", 403), ("localhost.evil.example", 403), ("127.0.0.1.evil:1", 403),
-            ("localhost:x", 403), ("[::1]x", 403),
+            ("127.0.0.1:13310", 200),
+            ("localhost", 200),
+            ("LOCALHOST:1", 200),
+            ("[::1]:13310", 200),
+            ("sidecar.example:80", 200),
+            ("evil.example", 403),
+            ("localhost.evil.example", 403),
+            ("127.0.0.1.evil:1", 403),
+            ("localhost:x", 403),
+            ("[::1]x", 403),
         ] {
             assert_eq!(status(&guard, Purpose::Api, Method::GET, &[(header::HOST, host)]), expected, "{host}");
             assert_eq!(status(&guard, Purpose::Health, Method::GET, &[(header::HOST, host)]), expected, "{host}");
@@ -155,7 +164,9 @@ mod tests {
     #[test]
     fn an_origin_must_be_the_host_that_was_asked() {
         let guard = guard(true);
-        for (origin, expected) in [("http://localhost:1", 200), ("http://localhost:2", 403), ("http://evil", 403), ("null", 403)] {
+        for (origin, expected) in
+            [("http://localhost:1", 200), ("http://localhost:2", 403), ("http://evil", 403), ("null", 403)]
+        {
             let pairs = [(header::HOST, "localhost:1"), (header::ORIGIN, origin)];
             assert_eq!(status(&guard, Purpose::Api, Method::GET, &pairs), expected, "{origin}");
         }
@@ -164,8 +175,13 @@ mod tests {
     #[test]
     fn changes_need_an_operator_even_on_loopback() {
         for guard in [guard(true), guard(false)] {
-            for (token, expected) in [(None, 401), (Some("Bearer nope"), 401), (Some("Basic bbbbbbbbbbbbbbbb"), 401),
-                (Some("Bearer aaaaaaaaaaaaaaaa"), 403), (Some("bearer bbbbbbbbbbbbbbbb"), 200)] {
+            for (token, expected) in [
+                (None, 401),
+                (Some("Bearer nope"), 401),
+                (Some("Basic bbbbbbbbbbbbbbbb"), 401),
+                (Some("Bearer aaaaaaaaaaaaaaaa"), 403),
+                (Some("bearer bbbbbbbbbbbbbbbb"), 200),
+            ] {
                 let mut pairs = vec![(header::HOST, "127.0.0.1")];
                 pairs.extend(token.map(|token| (header::AUTHORIZATION, token)));
                 assert_eq!(status(&guard, Purpose::Api, Method::POST, &pairs), expected, "{token:?}");

@@ -111,7 +111,8 @@ async fn retry(
     match (state.retry)(group.clone()).await {
         RetryOutcome::Done => {
             tracing::info!(group, "a refusal and a back-off were forgotten by an operator's retry");
-            let detail = "The group's refusal and back-off are forgotten; one of its members is asked at its next heartbeat.";
+            let detail =
+                "The group's refusal and back-off are forgotten; one of its members is asked at its next heartbeat.";
             json(StatusCode::OK, &json!({ "group": group, "detail": detail }))
         }
         RetryOutcome::NoSuchGroup => {

@@ -58,7 +58,11 @@ impl Server {
 
     /// Status, headers, body.
     async fn ask(&self, method: &str, path: &str, headers: &str) -> (u16, String, String) {
-        let text = self.raw(format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n").as_bytes()).await;
+        let text = self
+            .raw(
+                format!("{method} {path} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n{headers}\r\n").as_bytes(),
+            )
+            .await;
         let (head, body) = text.split_once("\r\n\r\n").unwrap();
         let status = head.split(' ').nth(1).unwrap().parse().unwrap();
         (status, head.to_ascii_lowercase(), body.to_owned())
