@@ -117,7 +117,7 @@ pub async fn start(
     let (failed, failures) = mpsc::unbounded_channel();
     let journal = Journal::open(data_dir, failed)?;
     let records = journal.read_all()?;
-    let config = settings.coordinator_config(plugin.as_ref().map(|(name, _)| (*name).to_owned()), limits::SHARDS);
+    let config = settings.coordinator_config(plugin.as_ref().map(|(name, _)| (*name).to_owned()));
     let shards: SharedShards = Arc::new(Shards::restore(config, journal.clone(), Clock::new(), records));
 
     let (late_sender, late) = mpsc::unbounded_channel();
