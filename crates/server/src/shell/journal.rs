@@ -14,6 +14,8 @@ use redb::{Database, ReadableDatabase, ReadableTable, TableDefinition};
 use streamside_coordinator::Durable;
 use tokio::sync::{mpsc, watch};
 
+use crate::metrics::Metrics;
+
 use super::limits::{JOURNAL_BACKLOG_BYTES, JOURNAL_CACHE_BYTES, JOURNAL_REOPEN_PAUSE};
 
 const RECORDS: TableDefinition<&[u8], &[u8]> = TableDefinition::new("records-1");
@@ -81,8 +83,7 @@ struct Inner {
     wake: Condvar,
     progress: watch::Sender<Progress>,
     database: Mutex<Option<Database>>,
-    commits: std::sync::atomic::AtomicU64,
-    failures: std::sync::atomic::AtomicU64,
+    metrics: Arc<Metrics>,
 }
 
 /// A handle on the journal; cheap to clone.
@@ -128,7 +129,7 @@ impl Journal {
     ///
     /// # Errors
     /// [`JournalError::Open`] when the file cannot be opened.
-    pub fn open(folder: &Path, failed: mpsc::UnboundedSender<()>) -> Result<Self, JournalError> {
+    pub fn open(folder: &Path, failed: mpsc::UnboundedSender<()>, metrics: Arc<Metrics>) -> Result<Self, JournalError> {
         let path = folder.join("journal.redb");
         let database = open_database(&path)?;
         let inner = Arc::new(Inner {
@@ -144,8 +145,7 @@ impl Journal {
             wake: Condvar::new(),
             progress: watch::Sender::new(Progress::default()),
             database: Mutex::new(Some(database)),
-            commits: 0.into(),
-            failures: 0.into(),
+            metrics,
         });
         let writer = Arc::clone(&inner);
         std::thread::Builder::new()
@@ -289,11 +289,10 @@ impl Journal {
         commit(database, &[]).map_err(|e| self.unusable(e))
     }
 
-    /// Commits and failed commits so far.
+    /// Bytes that wait to be written.
     #[must_use]
-    pub fn counts(&self) -> (u64, u64) {
-        use std::sync::atomic::Ordering::Relaxed;
-        (self.inner.commits.load(Relaxed), self.inner.failures.load(Relaxed))
+    pub fn backlog_bytes(&self) -> usize {
+        lock(&self.inner.queue).bytes
     }
 
     /// Bytes of the journal's file.
@@ -329,7 +328,6 @@ fn open_database(path: &Path) -> Result<Database, JournalError> {
 }
 
 fn write_loop(inner: &Inner, failed: &mpsc::UnboundedSender<()>) {
-    use std::sync::atomic::Ordering::Relaxed;
     loop {
         let (entries, position, generation) = {
             let mut queue = lock(&inner.queue);
@@ -344,17 +342,18 @@ fn write_loop(inner: &Inner, failed: &mpsc::UnboundedSender<()>) {
             queue.bytes = 0;
             (std::mem::take(&mut queue.entries), queue.submitted, queue.generation)
         };
+        let began = inner.metrics.start();
         let result = match lock(&inner.database).as_ref() {
             Some(database) => commit(database, &entries),
             None => Err("it is closed".to_owned()),
         };
         match result {
             Ok(()) => {
-                inner.commits.fetch_add(1, Relaxed);
+                inner.metrics.journal_commit(entries.len(), began.elapsed());
                 inner.progress.send_replace(Progress { generation, durable: position });
             }
             Err(reason) => {
-                inner.failures.fetch_add(1, Relaxed);
+                inner.metrics.journal_failed();
                 tracing::error!(
                     path = %inner.path.display(),
                     error = %reason,

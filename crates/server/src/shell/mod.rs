@@ -115,7 +115,7 @@ pub async fn start(
     let plugin = factory.as_ref().map(|f| f.open(&config).map(|p| (f.name, p))).transpose()?;
 
     let (failed, failures) = mpsc::unbounded_channel();
-    let journal = Journal::open(data_dir, failed)?;
+    let journal = Journal::open(data_dir, failed, Arc::clone(&metrics))?;
     let records = journal.read_all()?;
     let config = settings.coordinator_config(plugin.as_ref().map(|(name, _)| (*name).to_owned()));
     let shards: SharedShards = Arc::new(Shards::restore(config, journal.clone(), Clock::new(), records));

@@ -47,6 +47,9 @@ pub(super) fn heartbeat(
     };
     context.operations.carry_out(outcome.now);
     let Some(Reply::Heartbeat(response)) = outcome.reply else { return to.done(output, &not_now()) };
+    if response.topology_description_required {
+        context.metrics.solicited();
+    }
     let journal = context.shards.journal();
     if outcome.after_durable.is_empty() && journal.is_durable(outcome.point) {
         let handled = to.done(output, &response);

@@ -1,0 +1,330 @@
+//! The daemon as a whole: data folder, Kafka side, HTTP side, signals, the way down.
+
+use std::fmt;
+use std::net::{IpAddr, SocketAddr};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use streamside_plugin::Registry;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+
+use crate::config::{self, HostPort, Settings, Sources};
+use crate::data_dir::{DataDir, DataDirError};
+use crate::http::guard::Guard;
+use crate::http::token::{TokenError, Tokens};
+use crate::http::{self, HttpState, Readiness, RetryFn, RetryOutcome};
+use crate::metrics::{Gauges, Metrics};
+use crate::shell::{self, Running, StartError};
+use crate::signals::{Asked, Signals};
+
+/// How long a figure of `/metrics` that needs a walk over all groups may be old.
+const GAUGES_AGE: Duration = Duration::from_secs(1);
+
+/// Why the daemon did not start.
+#[derive(Debug, thiserror::Error)]
+pub enum DaemonError {
+    /// The data folder.
+    #[error(transparent)]
+    DataDir(#[from] DataDirError),
+    /// The Kafka side.
+    #[error(transparent)]
+    Start(#[from] StartError),
+    /// The token file.
+    #[error(transparent)]
+    Token(#[from] TokenError),
+    /// The HTTP listener.
+    #[error("cannot listen for HTTP on {address}: {reason}; choose another with --override streamside.http.listen=HOST:PORT, or off")]
+    Http {
+        /// What was configured.
+        address: String,
+        /// What the system said.
+        reason: std::io::Error,
+    },
+    /// Signal handlers.
+    #[error("signals cannot be received: {0}")]
+    Signals(std::io::Error),
+}
+
+impl DaemonError {
+    /// A word for metrics and policy.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::DataDir(e) => e.kind(),
+            Self::Start(e) => e.kind(),
+            Self::Token(_) => "token",
+            Self::Http { .. } => "http_listen",
+            Self::Signals(_) => "signals",
+        }
+    }
+
+    /// The process' exit code: 2 for what configuration can mend, 3 for what cannot be reached or bound.
+    #[must_use]
+    pub fn exit_code(&self) -> u8 {
+        match self {
+            Self::Http { .. } | Self::Start(StartError::Listen { .. }) => 3,
+            _ => 2,
+        }
+    }
+}
+
+/// A daemon that serves.
+pub struct Daemon {
+    running: Running,
+    data_dir: DataDir,
+    http: Option<SocketAddr>,
+    http_state: Arc<HttpState>,
+    http_stop: watch::Sender<bool>,
+    readiness: watch::Sender<Readiness>,
+    settings: Settings,
+}
+
+impl Daemon {
+    /// Starts everything; it serves when this returns.
+    ///
+    /// # Errors
+    /// [`DaemonError`]: what is wrong and what to do.
+    pub async fn start(settings: Settings, registry: &Registry) -> Result<Self, DaemonError> {
+        let data_dir = DataDir::open(&settings.data_dir)?;
+        let readiness = watch::Sender::new(Readiness::Starting);
+        let cluster = settings.cluster_name.clone().unwrap_or_else(|| data_dir.cluster_id().to_owned());
+        let metrics = Arc::new(Metrics::new("standalone", settings.plugin.class.as_deref(), &cluster));
+        let http_listener = match &settings.http.listen {
+            Some(wanted) => Some(bind_http(wanted).await?),
+            None => None,
+        };
+        let running =
+            shell::start(&settings, registry, data_dir.path(), data_dir.cluster_id(), Arc::clone(&metrics)).await?;
+        metrics.set_gauges(gauges(&running));
+
+        let (http_stop, stop) = watch::channel(false);
+        let http_state = Arc::new(HttpState {
+            readiness: readiness.subscribe(),
+            metrics,
+            retry: retry(&running),
+            troubles: troubles(&running),
+            cluster_id: data_dir.cluster_id().to_owned(),
+            cluster_name: settings.cluster_name.clone(),
+            guard: Mutex::new(Arc::new(Guard {
+                names: own_names(&settings),
+                loopback: http_listener.as_ref().is_none_or(|(_, address)| address.ip().is_loopback()),
+                tokens: match &http_listener {
+                    Some(_) => Tokens::read_or_make(&settings.http.token_file)?,
+                    None => Tokens::default(),
+                },
+            })),
+        });
+        let http = http_listener.as_ref().map(|(_, address)| *address);
+        if let Some((listener, _)) = http_listener {
+            tokio::spawn(http::serve(listener, Arc::clone(&http_state), stop));
+        }
+        readiness.send_replace(Readiness::Ready);
+        Ok(Self { running, data_dir, http, http_state, http_stop, readiness, settings })
+    }
+
+    /// Where Kafka clients connect.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.running.address
+    }
+
+    /// Where HTTP is served.
+    #[must_use]
+    pub fn http_address(&self) -> Option<SocketAddr> {
+        self.http
+    }
+
+    /// What a person who has just started it wants to read.
+    #[must_use]
+    pub fn welcome(&self) -> Welcome {
+        Welcome {
+            kafka: self.running.address,
+            http: self.http,
+            data_dir: std::path::absolute(self.data_dir.path()).unwrap_or_else(|_| self.data_dir.path().to_path_buf()),
+            plugin: self.settings.plugin.class.clone(),
+            groups: self.running.context.shards.look(|c| c.stats()).iter().map(|s| s.full + s.none + s.refused + s.uncertain).sum(),
+        }
+    }
+
+    /// Serves until a signal asks for the end, then goes down in order. `sources` are read again at SIGHUP.
+    ///
+    /// # Errors
+    /// When signals cannot be received.
+    pub async fn serve_until_signal(mut self, sources: &Sources) -> Result<(), DaemonError> {
+        let mut signals = Signals::install().map_err(DaemonError::Signals)?;
+        loop {
+            match signals.next().await {
+                Asked::Reload => self.reload(sources),
+                Asked::End => break,
+            }
+        }
+        let patience = self.settings.shutdown_timeout;
+        tracing::info!(?patience, connections = self.running.connections(), "going down; a second signal ends at once");
+        let down = self.stop(patience);
+        tokio::select! {
+            () = down => tracing::info!("ended"),
+            () = async { while signals.next().await != Asked::End {} } => tracing::warn!("ended at once"),
+        }
+        Ok(())
+    }
+
+    /// Goes down in order: not ready, listener closed, connections drained within `patience`, plugin and journal closed.
+    pub async fn stop(self, patience: Duration) {
+        self.readiness.send_replace(Readiness::Draining);
+        if !self.running.drain(patience).await {
+            tracing::warn!(connections = self.running.connections(), "some connections did not end in time and are cut");
+        }
+        self.http_stop.send_replace(true);
+        let running = self.running;
+        // The last commit may take a moment; it blocks a thread of its own.
+        if tokio::task::spawn_blocking(move || running.close()).await.is_err() {
+            tracing::error!("the way down met a defect of ours");
+        }
+    }
+
+    fn reload(&mut self, sources: &Sources) {
+        let (change, warnings) = match config::reload(&self.settings, sources) {
+            Ok(read) => read,
+            Err(e) => {
+                tracing::error!(error = %e, "the configuration was read again and is not good; nothing changes");
+                return;
+            }
+        };
+        for warning in warnings {
+            tracing::warn!("{warning}");
+        }
+        for (key, value) in &change.refused {
+            tracing::warn!(key, value, "this change waits for a restart");
+        }
+        for (key, value) in &change.changed {
+            tracing::info!(key, value, "changed");
+        }
+        self.settings = change.settings;
+        self.running.retune(&self.settings);
+        if let Err(e) = crate::logging::set_level(&self.settings.log.level) {
+            tracing::error!(error = %e, "the log level stays as it was");
+        }
+        if self.http.is_some() {
+            match Tokens::read(&self.settings.http.token_file) {
+                Ok(tokens) => self.http_state.set_tokens(tokens),
+                Err(e) => tracing::error!(error = %e, "the tokens stay as they were"),
+            }
+        }
+        tracing::info!("the configuration was read again");
+    }
+}
+
+/// The first lines of a start.
+#[derive(Debug)]
+pub struct Welcome {
+    kafka: SocketAddr,
+    http: Option<SocketAddr>,
+    data_dir: PathBuf,
+    plugin: Option<String>,
+    groups: usize,
+}
+
+impl fmt::Display for Welcome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kafka, http, data_dir, plugin, groups } = self;
+        let kept = match plugin.as_deref() {
+            Some(plugin) => format!("descriptions kept by '{plugin}'"),
+            None => "descriptions off".to_owned(),
+        };
+        writeln!(f, "streamside {} listens on {kafka}, stores in {}, {kept}, {groups} groups", env!("CARGO_PKG_VERSION"), data_dir.display())?;
+        if let Some(http) = http {
+            writeln!(f, "health and metrics: http://{http}/readyz  http://{http}/metrics")?;
+        }
+        writeln!(f, "next: streamside groups --bootstrap-server {kafka}   (or: streamside demo, to see it with applications)")
+    }
+}
+
+async fn bind_http(wanted: &HostPort) -> Result<(TcpListener, SocketAddr), DaemonError> {
+    let error = |reason| DaemonError::Http { address: wanted.to_string(), reason };
+    let listener = TcpListener::bind((wanted.host.as_str(), wanted.port)).await.map_err(error)?;
+    let address = listener.local_addr().map_err(error)?;
+    Ok((listener, address))
+}
+
+/// Names by which this server may be asked for over HTTP.
+fn own_names(settings: &Settings) -> Vec<String> {
+    let mut names = vec![settings.advertised.host.clone()];
+    names.extend(settings.http.listen.as_ref().map(|l| l.host.clone()));
+    names.retain(|n| n.parse::<IpAddr>().is_err());
+    names
+}
+
+fn retry(running: &Running) -> RetryFn {
+    let operations = Arc::clone(&running.context.operations);
+    Arc::new(move |group| {
+        let operations = Arc::clone(&operations);
+        Box::pin(async move {
+            match operations.retry(&group).await {
+                Ok(true) => RetryOutcome::Done,
+                Ok(false) => RetryOutcome::NoSuchGroup,
+                Err(e) => RetryOutcome::Unavailable(e.to_string()),
+            }
+        })
+    })
+}
+
+/// What `/readyz` calls degraded.
+fn troubles(running: &Running) -> Arc<dyn Fn() -> Vec<String> + Send + Sync> {
+    let shards = Arc::clone(&running.context.shards);
+    let runner = running.runner.clone();
+    Arc::new(move || {
+        let mut troubles = Vec::new();
+        if !shards.journal().healthy() {
+            troubles.push("the journal cannot be written; see the log".to_owned());
+        }
+        if let Some(runner) = &runner {
+            let stats = runner.stats();
+            if stats.hung > 0 {
+                troubles.push(format!("{} plugin calls are past their deadline", stats.hung));
+            }
+        }
+        troubles
+    })
+}
+
+fn gauges(running: &Running) -> impl Fn() -> Gauges + Send + Sync + 'static {
+    let shards = Arc::clone(&running.context.shards);
+    let runner = running.runner.clone();
+    let last: Mutex<Option<(std::time::Instant, Gauges)>> = Mutex::new(None);
+    move || {
+        let mut last = last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some((at, gauges)) = last.as_ref()
+            && at.elapsed() < GAUGES_AGE
+        {
+            return gauges.clone();
+        }
+        let stats = shards.look(streamside_coordinator::Coordinator::stats);
+        let sum = |of: fn(&streamside_coordinator::coordinator::Stats) -> usize| -> u64 {
+            stats.iter().map(of).map(|n| n as u64).sum()
+        };
+        let mut gauges = Gauges {
+            groups: vec![
+                ("full", sum(|s| s.full)),
+                ("none", sum(|s| s.none)),
+                ("refused", sum(|s| s.refused)),
+                ("uncertain", sum(|s| s.uncertain)),
+            ],
+            members: sum(|s| s.members),
+            journal_backlog_bytes: shards.journal().backlog_bytes() as u64,
+            journal_bytes: Some(shards.journal().size_bytes()),
+            ..Gauges::default()
+        };
+        if let Some(runner) = &runner {
+            let calls = runner.stats();
+            gauges.plugin_in_flight = calls.in_flight as u64;
+            gauges.plugin_hung = calls.hung as u64;
+            gauges.plugin_waiting = calls.waiting as u64;
+            gauges.plugin_corrupt_reads = calls.corrupt_reads;
+            gauges.store_bytes = runner.size_bytes();
+        }
+        *last = Some((std::time::Instant::now(), gauges.clone()));
+        gauges
+    }
+}
