@@ -35,7 +35,9 @@ pub enum DaemonError {
     #[error(transparent)]
     Token(#[from] TokenError),
     /// The HTTP listener.
-    #[error("cannot listen for HTTP on {address}: {reason}; choose another with --override streamside.http.listen=HOST:PORT, or off")]
+    #[error(
+        "cannot listen for HTTP on {address}: {reason}; choose another with --override streamside.http.listen=HOST:PORT, or off"
+    )]
     Http {
         /// What was configured.
         address: String,
@@ -144,7 +146,14 @@ impl Daemon {
             http: self.http,
             data_dir: std::path::absolute(self.data_dir.path()).unwrap_or_else(|_| self.data_dir.path().to_path_buf()),
             plugin: self.settings.plugin.class.clone(),
-            groups: self.running.context.shards.look(|c| c.stats()).iter().map(|s| s.full + s.none + s.refused + s.uncertain).sum(),
+            groups: self
+                .running
+                .context
+                .shards
+                .look(|c| c.stats())
+                .iter()
+                .map(|s| s.full + s.none + s.refused + s.uncertain)
+                .sum(),
         }
     }
 
@@ -174,7 +183,10 @@ impl Daemon {
     pub async fn stop(self, patience: Duration) {
         self.readiness.send_replace(Readiness::Draining);
         if !self.running.drain(patience).await {
-            tracing::warn!(connections = self.running.connections(), "some connections did not end in time and are cut");
+            tracing::warn!(
+                connections = self.running.connections(),
+                "some connections did not end in time and are cut"
+            );
         }
         self.http_stop.send_replace(true);
         let running = self.running;
@@ -233,11 +245,19 @@ impl fmt::Display for Welcome {
             Some(plugin) => format!("descriptions kept by '{plugin}'"),
             None => "descriptions off".to_owned(),
         };
-        writeln!(f, "streamside {} listens on {kafka}, stores in {}, {kept}, {groups} groups", env!("CARGO_PKG_VERSION"), data_dir.display())?;
+        writeln!(
+            f,
+            "streamside {} listens on {kafka}, stores in {}, {kept}, {groups} groups",
+            env!("CARGO_PKG_VERSION"),
+            data_dir.display()
+        )?;
         if let Some(http) = http {
             writeln!(f, "health and metrics: http://{http}/readyz  http://{http}/metrics")?;
         }
-        writeln!(f, "next: streamside groups --bootstrap-server {kafka}   (or: streamside demo, to see it with applications)")
+        writeln!(
+            f,
+            "next: streamside groups --bootstrap-server {kafka}   (or: streamside demo, to see it with applications)"
+        )
     }
 }
 

@@ -3,6 +3,7 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`config`] | keys, sources, settings |
+//! | [`daemon`] | the whole: start, serve, go down |
 //! | [`data_dir`] | the data folder: lock, layout, identity |
 //! | [`http`] | health, metrics, API |
 //! | [`logging`] | one line an event |
@@ -11,6 +12,7 @@
 //! | [`signals`] | shutdown and reload |
 
 pub mod config;
+pub mod daemon;
 pub mod data_dir;
 pub mod http;
 pub mod logging;
