@@ -62,61 +62,55 @@ impl Lanes {
         self.table().lanes.len()
     }
 
+    #[cfg(test)]
+    pub(super) fn capacity(&self) -> usize {
+        self.table().lanes.capacity()
+    }
+
     /// Calls that wait for a lane now.
     pub(super) fn waiting(&self) -> usize {
         self.table().waiting
     }
 
-    /// Waits for the lane of `group`, until `patience` ends. `None`: taken. A set does not wait behind a hung call; a
-    /// delete does, since it is the caller's last chance to be rid of the group.
-    pub(super) async fn enter(
-        self: &Arc<Self>,
-        group: &str,
-        operation: Operation,
-        patience: Option<Instant>,
-    ) -> Option<LaneGuard> {
-        let (ticket, woken) = {
-            let mut table = self.table();
-            let waiting = table.waiting;
-            if !table.lanes.contains_key(group) {
-                table.lanes.insert(group.into(), Lane::default());
-            }
-            let lane = table.lanes.get_mut(group)?;
-            match lane.holder {
-                Holder::Nobody if lane.waiters.is_empty() => {
-                    lane.holder = Holder::Running;
-                    return Some(LaneGuard {
-                        lanes: self.clone(),
-                        group: group.into(),
-                    });
-                }
-                Holder::Hung if operation == Operation::Set => return None,
-                _ if waiting >= MAX_WAITING => return None,
-                _ => {}
-            }
-            let (wake, woken) = oneshot::channel();
-            table.next_ticket += 1;
-            let ticket = table.next_ticket;
-            table.waiting += 1;
-            if let Some(lane) = table.lanes.get_mut(group) {
-                lane.waiters.push_back(Waiter {
-                    ticket,
-                    operation,
-                    wake,
+    /// Takes the lane of `group` or a place in its queue, now: the order of these calls is the order of the
+    /// mutations. A set does not wait behind a hung call; a delete does, since it is the caller's last chance to be
+    /// rid of the group.
+    pub(super) fn enter(self: &Arc<Self>, group: &str, operation: Operation) -> Entry {
+        let mut table = self.table();
+        let Table {
+            lanes,
+            waiting,
+            next_ticket,
+        } = &mut *table;
+        let lane = lanes.entry(group.into()).or_default();
+        match lane.holder {
+            Holder::Nobody if lane.waiters.is_empty() => {
+                lane.holder = Holder::Running;
+                return Entry::Granted(LaneGuard {
+                    lanes: self.clone(),
+                    group: group.into(),
                 });
             }
-            (ticket, woken)
-        };
-        // Also gives the place back when the caller goes away.
-        let _place = Place {
-            lanes: self,
-            group,
-            ticket,
-        };
-        match patience {
-            None => woken.await.ok(),
-            Some(patience) => timeout_at(patience, woken).await.ok()?.ok(),
+            Holder::Hung if operation == Operation::Set => return Entry::Refused,
+            _ if *waiting >= MAX_WAITING => return Entry::Refused,
+            _ => {}
         }
+        let (wake, woken) = oneshot::channel();
+        *next_ticket += 1;
+        *waiting += 1;
+        lane.waiters.push_back(Waiter {
+            ticket: *next_ticket,
+            operation,
+            wake,
+        });
+        Entry::Queued(
+            woken,
+            Place {
+                lanes: self.clone(),
+                group: group.into(),
+                ticket: *next_ticket,
+            },
+        )
     }
 
     /// Whether a read of `group` may start: not when too many hang already.
@@ -232,23 +226,47 @@ impl Drop for HungRead {
     }
 }
 
-struct Place<'a> {
-    lanes: &'a Arc<Lanes>,
-    group: &'a str,
+/// A mutation on its way into its lane.
+pub(super) enum Entry {
+    Granted(LaneGuard),
+    Queued(oneshot::Receiver<LaneGuard>, Place),
+    Refused,
+}
+
+impl Entry {
+    /// The lane, waited for until `patience` ends; `None`: it stayed taken.
+    pub(super) async fn wait(self, patience: Option<Instant>) -> Option<LaneGuard> {
+        match self {
+            Entry::Granted(guard) => Some(guard),
+            Entry::Refused => None,
+            Entry::Queued(woken, _place) => match patience {
+                None => woken.await.ok(),
+                Some(patience) => timeout_at(patience, woken).await.ok()?.ok(),
+            },
+        }
+    }
+}
+
+/// A place in a lane's queue; given back when dropped.
+pub(super) struct Place {
+    lanes: Arc<Lanes>,
+    group: Box<str>,
     ticket: u64,
 }
 
-impl Drop for Place<'_> {
+impl Drop for Place {
     fn drop(&mut self) {
         let mut table = self.lanes.table();
-        let Some(lane) = table.lanes.get_mut(self.group) else {
+        let Some(lane) = table.lanes.get_mut(&self.group) else {
             return;
         };
-        let before = lane.waiters.len();
-        lane.waiters.retain(|waiter| waiter.ticket != self.ticket);
-        let gone = before - lane.waiters.len();
+        // Tickets grow along the queue.
+        let place = lane
+            .waiters
+            .binary_search_by_key(&self.ticket, |waiter| waiter.ticket);
+        let gone = usize::from(place.is_ok_and(|at| lane.waiters.remove(at).is_some()));
         let idle = lane.is_idle();
         table.waiting -= gone;
-        table.forget_if(idle, self.group);
+        table.forget_if(idle, &self.group);
     }
 }

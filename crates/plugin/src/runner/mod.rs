@@ -3,8 +3,11 @@
 
 mod flight;
 mod lanes;
+#[cfg(test)]
+mod tests;
 
 use std::fmt;
+use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -18,7 +21,7 @@ use crate::api::{Call, Failure, Stamp, TopologyPlugin, Version};
 use crate::limits::MAX_WAITING;
 use crate::panic_text::panic_text;
 use flight::{Flight, Held, Hung, InFlight, Report, start};
-use lanes::Lanes;
+use lanes::{Entry, Lanes};
 
 /// How calls are run.
 #[derive(Clone)]
@@ -172,8 +175,13 @@ pub struct RunnerStats {
 
 /// Runs the calls of one plugin instance. The futures must be polled inside a tokio runtime with time enabled. A
 /// caller may drop a call's future at any time: before the plugin was called nothing happens any more, after it the
-/// call runs on behind its lane, and a mutation is reported as [`Late`].
+/// call runs on behind its lane, and a mutation is reported as [`Late`]. Whoever starts a mutation must poll its future:
+/// it holds its group's lane, and its deadline is only seen by polling.
 pub struct Runner {
+    core: Arc<Core>,
+}
+
+struct Core {
     plugin: Arc<dyn TopologyPlugin>,
     config: RunnerConfig,
     lanes: Arc<Lanes>,
@@ -187,7 +195,7 @@ pub struct Runner {
 impl fmt::Debug for Runner {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Runner")
-            .field("config", &self.config)
+            .field("config", &self.core.config)
             .field("stats", &self.stats())
             .finish_non_exhaustive()
     }
@@ -197,7 +205,7 @@ impl Runner {
     /// Runs calls of `plugin`, which has been configured.
     pub fn new(plugin: Arc<dyn TopologyPlugin>, config: RunnerConfig) -> Runner {
         let permits = |n: usize| Arc::new(Semaphore::new(n.clamp(1, Semaphore::MAX_PERMITS)));
-        Runner {
+        let core = Core {
             plugin,
             lanes: Arc::default(),
             permits: config.max_in_flight.map(permits),
@@ -209,58 +217,77 @@ impl Runner {
             }),
             corrupt_reads: AtomicU64::new(0),
             config,
+        };
+        Runner {
+            core: Arc::new(core),
         }
     }
 
     /// The plugin itself.
     pub fn plugin(&self) -> &Arc<dyn TopologyPlugin> {
-        &self.plugin
+        &self.core.plugin
     }
 
-    /// Stores a description. `op` comes back in a [`Late`].
-    pub async fn set(
+    /// Stores a description. `op` comes back in a [`Late`]. The place in the group's lane is taken by the call, not by
+    /// the first poll, so the order of the calls is the order of the mutations.
+    pub fn set(
         &self,
         op: u64,
         group: &str,
         epoch: i32,
         description: Bytes,
         stamp: Stamp,
-    ) -> Outcome<()> {
-        self.mutate(op, group, Operation::Set, Some(epoch), |plugin| {
-            plugin.set(group, epoch, description, stamp)
-        })
-        .await
+    ) -> impl Future<Output = Outcome<()>> + Send + use<> {
+        let call = Mutation {
+            op,
+            group: group.into(),
+            stamp,
+            change: Change::Set { epoch, description },
+        };
+        self.mutate(call)
     }
 
-    /// Removes a group. `op` comes back in a [`Late`].
-    pub async fn delete(&self, op: u64, group: &str, stamp: Stamp) -> Outcome<()> {
-        self.mutate(op, group, Operation::Delete, None, |plugin| {
-            plugin.delete(group, stamp)
-        })
-        .await
+    /// Removes a group. `op` comes back in a [`Late`]. As with a set, the call takes the place in the lane.
+    pub fn delete(
+        &self,
+        op: u64,
+        group: &str,
+        stamp: Stamp,
+    ) -> impl Future<Output = Outcome<()>> + Send + use<> {
+        let call = Mutation {
+            op,
+            group: group.into(),
+            stamp,
+            change: Change::Delete,
+        };
+        self.mutate(call)
     }
 
     /// Reads a description. A damaged copy is "nothing there", so that the group is asked again (H1); with
     /// [`RunnerConfig::kafka`] it stays a failure, as an undecodable one is in Kafka.
     pub async fn get(&self, group: &str, epoch: i32) -> Outcome<Option<Bytes>> {
-        if self.config.lanes && !self.lanes.admits_read(group) {
+        let core = &*self.core;
+        if core.config.lanes && !core.lanes.admits_read(group) {
             return Outcome::Busy;
         }
-        let reader_of = self
+        let Ok(permit) = core.permit(core.deadline()).await else {
+            return Outcome::Busy;
+        };
+        let mut held = core.held(permit);
+        held.reader_of = core
             .config
             .lanes
-            .then(|| (self.lanes.clone(), group.into()));
-        let outcome = self
-            .read(reader_of, |plugin| plugin.get(group, epoch))
-            .await;
+            .then(|| (core.lanes.clone(), group.into()));
+        let call = start(|| core.plugin.get(group, epoch));
+        let outcome = core.fly(call, held, None).await;
         if let Outcome::Failure(Failure::Corrupt { message }) = &outcome {
-            self.corrupt_reads.fetch_add(1, Ordering::Relaxed);
+            core.corrupt_reads.fetch_add(1, Ordering::Relaxed);
             tracing::warn!(
                 group,
                 epoch,
                 "stored topology description is damaged: {message}"
             );
-            if self.config.lanes {
+            if core.config.lanes {
                 return Outcome::Ok(None);
             }
         }
@@ -269,92 +296,132 @@ impl Runner {
 
     /// Every (group, epoch) that the plugin holds; `None` where it cannot list.
     pub async fn list(&self) -> Option<Outcome<Vec<(String, i32)>>> {
-        self.optional(|plugin| plugin.list()).await
+        self.core.optional(|plugin| plugin.list()).await
     }
 
     /// Versions of one group, newest first; `None` where the plugin keeps none.
     pub async fn history(&self, group: &str, limit: usize) -> Option<Outcome<Vec<Version>>> {
-        self.optional(|plugin| plugin.history(group, limit)).await
+        self.core
+            .optional(|plugin| plugin.history(group, limit))
+            .await
     }
 
     /// Whether the plugin can work now; `None` where it cannot tell.
     pub async fn health(&self) -> Option<Outcome<()>> {
-        self.optional(|plugin| plugin.health()).await
+        self.core.optional(|plugin| plugin.health()).await
     }
 
     /// Bytes the store occupies; `None` where it cannot tell.
     pub fn size_bytes(&self) -> Option<u64> {
-        catch_unwind(AssertUnwindSafe(|| self.plugin.size_bytes()))
+        catch_unwind(AssertUnwindSafe(|| self.core.plugin.size_bytes()))
             .ok()
             .flatten()
     }
 
     /// Closes the plugin, once its calls have settled or were given up. May block.
     pub fn close(&self) {
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.plugin.close())) {
-            tracing::error!(
-                "the topology description plugin panicked while it was closed: {}",
-                panic_text(panic)
-            );
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| self.core.plugin.close())) {
+            let text = panic_text(panic);
+            tracing::error!("the topology description plugin panicked while it was closed: {text}");
         }
     }
 
     /// Figures for metrics.
     pub fn stats(&self) -> RunnerStats {
+        let core = &*self.core;
         RunnerStats {
-            in_flight: self.in_flight.load(Ordering::Relaxed),
-            hung: self.hung.now.load(Ordering::Relaxed),
-            waiting: self.lanes.waiting() + self.waiting_for_permit.load(Ordering::Relaxed),
-            lanes: self.lanes.len(),
-            corrupt_reads: self.corrupt_reads.load(Ordering::Relaxed),
+            in_flight: core.in_flight.load(Ordering::Relaxed),
+            hung: core.hung.now.load(Ordering::Relaxed),
+            waiting: core.lanes.waiting() + core.waiting_for_permit.load(Ordering::Relaxed),
+            lanes: core.lanes.len(),
+            corrupt_reads: core.corrupt_reads.load(Ordering::Relaxed),
         }
     }
 
-    async fn mutate(
-        &self,
-        op: u64,
-        group: &str,
-        operation: Operation,
-        epoch: Option<i32>,
-        make: impl FnOnce(&dyn TopologyPlugin) -> Call<()>,
-    ) -> Outcome<()> {
-        let patience = self.deadline();
-        let lane = if self.config.lanes {
-            let Some(lane) = self.lanes.enter(group, operation, patience).await else {
+    fn mutate(&self, call: Mutation) -> impl Future<Output = Outcome<()>> + Send + use<> {
+        let core = self.core.clone();
+        // Without lanes and limits nothing is waited for: the plugin is called here and now.
+        let way = if core.config.lanes {
+            Way::Lane(core.lanes.enter(&call.group, call.operation()))
+        } else if core.permits.is_some() {
+            Way::Free
+        } else {
+            Way::Started(call.start(&core))
+        };
+        let patience = core.deadline();
+        async move {
+            let (lane, started) = match way {
+                Way::Lane(entry) => match entry.wait(patience).await {
+                    Some(lane) => (Some(lane), None),
+                    None => return Outcome::Busy,
+                },
+                Way::Free => (None, None),
+                Way::Started(started) => (None, Some(started)),
+            };
+            let Ok(permit) = core.permit(patience).await else {
                 return Outcome::Busy;
             };
-            Some(lane)
-        } else {
-            None
-        };
-        let Ok(permit) = self.permit(patience).await else {
-            return Outcome::Busy;
-        };
-        let report = Report {
-            op,
-            group: group.into(),
-            operation,
-            epoch,
-            tell: self.config.on_late.clone(),
-        };
-        let held = Held {
-            lane,
-            ..self.held(permit, None)
-        };
-        self.fly(held, Some(report), make).await
+            let mut held = core.held(permit);
+            held.lane = lane;
+            let report = call.report(&core);
+            let started = started.unwrap_or_else(|| call.start(&core));
+            core.fly(started, held, Some(report)).await
+        }
+    }
+}
+
+/// How a mutation gets to the plugin.
+enum Way {
+    Lane(Entry),
+    Free,
+    Started(Result<Call<()>, String>),
+}
+
+struct Mutation {
+    op: u64,
+    group: Box<str>,
+    stamp: Stamp,
+    change: Change,
+}
+
+enum Change {
+    Set { epoch: i32, description: Bytes },
+    Delete,
+}
+
+impl Mutation {
+    fn operation(&self) -> Operation {
+        match self.change {
+            Change::Set { .. } => Operation::Set,
+            Change::Delete => Operation::Delete,
+        }
     }
 
-    async fn read<T: Send + 'static>(
-        &self,
-        reader_of: Option<(Arc<Lanes>, Box<str>)>,
-        make: impl FnOnce(&dyn TopologyPlugin) -> Call<T>,
-    ) -> Outcome<T> {
-        let Ok(permit) = self.permit(self.deadline()).await else {
-            return Outcome::Busy;
-        };
-        self.fly(self.held(permit, reader_of), None, make).await
+    fn start(&self, core: &Core) -> Result<Call<()>, String> {
+        start(|| match &self.change {
+            Change::Set { epoch, description } => {
+                core.plugin
+                    .set(&self.group, *epoch, description.clone(), self.stamp)
+            }
+            Change::Delete => core.plugin.delete(&self.group, self.stamp),
+        })
     }
 
+    fn report(&self, core: &Core) -> Report {
+        Report {
+            op: self.op,
+            group: self.group.clone(),
+            operation: self.operation(),
+            epoch: match self.change {
+                Change::Set { epoch, .. } => Some(epoch),
+                Change::Delete => None,
+            },
+            tell: core.config.on_late.clone(),
+        }
+    }
+}
+
+impl Core {
     async fn optional<T: Send + 'static>(
         &self,
         make: impl FnOnce(&dyn TopologyPlugin) -> Option<Call<T>>,
@@ -363,35 +430,34 @@ impl Runner {
             return Some(Outcome::Busy);
         };
         let call = match catch_unwind(AssertUnwindSafe(|| make(&*self.plugin))) {
-            Ok(call) => call?,
-            Err(panic) => return Some(Outcome::Crashed(panic_text(panic))),
+            Ok(call) => Ok(call?),
+            Err(panic) => Err(panic_text(panic)),
         };
-        Some(self.fly(self.held(permit, None), None, |_| call).await)
+        Some(self.fly(call, self.held(permit), None).await)
     }
 
     async fn fly<T: Send + 'static>(
         &self,
+        started: Result<Call<T>, String>,
         held: Held,
         report: Option<Report>,
-        make: impl FnOnce(&dyn TopologyPlugin) -> Call<T>,
     ) -> Outcome<T> {
-        let deadline = self.deadline();
-        match start(|| make(&*self.plugin)) {
-            Ok(call) => Flight::new(call, held, report, deadline).land().await,
+        match started {
+            Ok(call) => {
+                Flight::new(call, held, report, self.deadline())
+                    .land()
+                    .await
+            }
             Err(text) => Outcome::Crashed(text),
         }
     }
 
-    fn held(
-        &self,
-        permit: Option<OwnedSemaphorePermit>,
-        reader_of: Option<(Arc<Lanes>, Box<str>)>,
-    ) -> Held {
+    fn held(&self, permit: Option<OwnedSemaphorePermit>) -> Held {
         Held {
             lane: None,
             in_flight: Some(InFlight::enter(&self.in_flight, permit)),
             hung: self.hung.clone(),
-            reader_of,
+            reader_of: None,
             hung_place: None,
         }
     }
