@@ -20,6 +20,8 @@ use crate::error::{Error, shown};
 
 /// Most groups asked about in one request.
 const MAX_BATCH: usize = 500;
+/// Most groups asked about at once when descriptions, each up to a megabyte or more, come along.
+const MAX_DESCRIPTIONS: usize = 20;
 /// Most brokers asked at once.
 const MAX_BROKERS_AT_ONCE: usize = 16;
 /// The only key type that we look up: a group's coordinator.
@@ -185,7 +187,8 @@ impl Cluster {
         groups: &[&str],
         with_description: bool,
     ) -> Result<Vec<Result<DescribedStreamsGroup, Error>>, Error> {
-        self.per_group(groups, async |broker, asked| {
+        let batch = if with_description { MAX_DESCRIPTIONS } else { MAX_BATCH };
+        self.per_group(groups, batch, async |broker, asked| {
             let described = self.describe_once(&broker, asked, with_description).await?;
             // One group without a topology makes Kafka refuse all groups of its partition (kip1331 §5.1), so the
             // innocent are asked about alone.
@@ -239,7 +242,7 @@ impl Cluster {
     /// # Errors
     /// The outer error when nobody can be asked; the inner one for one group.
     pub async fn delete_groups(&self, groups: &[&str]) -> Result<Vec<Result<(), Error>>, Error> {
-        self.per_group(groups, async |broker, asked| {
+        self.per_group(groups, MAX_BATCH, async |broker, asked| {
             let connection = self.connection(&broker.address).await?;
             let version = connection.version::<DeleteGroupsRequest>()?;
             let api = api_key::name(DeleteGroupsRequest::API_KEY);
@@ -263,6 +266,7 @@ impl Cluster {
     async fn per_group<T>(
         &self,
         groups: &[&str],
+        batch: usize,
         ask: impl AsyncFn(Broker, &[&str]) -> Result<Vec<Result<T, Error>>, Error>,
     ) -> Result<Vec<Result<T, Error>>, Error> {
         let mut answers: Vec<Option<Result<T, Error>>> = groups.iter().map(|_| None).collect();
@@ -294,7 +298,7 @@ impl Cluster {
                 let Some(broker) = brokers.get(&address) else {
                     continue;
                 };
-                for batch in places.chunks(MAX_BATCH) {
+                for batch in places.chunks(batch) {
                     let asked: Vec<&str> = batch.iter().filter_map(|&at| groups.get(at).copied()).collect();
                     match ask(broker.clone(), &asked).await {
                         Ok(found) => {

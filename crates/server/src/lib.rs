@@ -2,6 +2,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`cli`] | the command line |
 //! | [`config`] | keys, sources, settings |
 //! | [`daemon`] | the whole: start, serve, go down |
 //! | [`data_dir`] | the data folder: lock, layout, identity |
@@ -11,6 +12,7 @@
 //! | [`shell`] | connections, shards, journal, plugin calls |
 //! | [`signals`] | shutdown and reload |
 
+pub mod cli;
 pub mod config;
 pub mod daemon;
 pub mod data_dir;
