@@ -3,19 +3,20 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use streamside_plugin::Registry;
+use streamside_plugin::{Registry, Runner};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use crate::config::{self, HostPort, Settings, Sources};
 use crate::data_dir::{DataDir, DataDirError};
 use crate::http::guard::Guard;
-use crate::http::token::{TokenError, Tokens};
+use crate::http::token::{TokenError, Tokens, is_open_to_others};
 use crate::http::{self, HttpState, Readiness, RetryFn, RetryOutcome};
 use crate::metrics::{Gauges, Metrics};
+use crate::shell::context::Context;
 use crate::shell::{self, Running, StartError};
 use crate::signals::{Asked, Signals};
 
@@ -93,35 +94,36 @@ impl Daemon {
         let readiness = watch::Sender::new(Readiness::Starting);
         let cluster = settings.cluster_name.clone().unwrap_or_else(|| data_dir.cluster_id().to_owned());
         let metrics = Arc::new(Metrics::new("standalone", settings.plugin.class.as_deref(), &cluster));
-        let http_listener = match &settings.http.listen {
+        // HTTP comes first: a long journal is no reason to call the process dead.
+        let context = Arc::new(OnceLock::new());
+        let (http_stop, stop) = watch::channel(false);
+        let listener = match &settings.http.listen {
             Some(wanted) => Some(bind_http(wanted).await?),
             None => None,
         };
-        let running =
-            shell::start(&settings, registry, data_dir.path(), data_dir.cluster_id(), Arc::clone(&metrics)).await?;
-        metrics.set_gauges(gauges(&running));
-
-        let (http_stop, stop) = watch::channel(false);
+        let http = listener.as_ref().map(|(_, address)| *address);
         let http_state = Arc::new(HttpState {
             readiness: readiness.subscribe(),
-            metrics,
-            retry: retry(&running),
-            troubles: troubles(&running),
+            metrics: Arc::clone(&metrics),
+            retry: retry(Arc::clone(&context)),
+            troubles: troubles(Arc::clone(&context)),
             cluster_id: data_dir.cluster_id().to_owned(),
             cluster_name: settings.cluster_name.clone(),
             guard: Mutex::new(Arc::new(Guard {
                 names: own_names(&settings),
-                loopback: http_listener.as_ref().is_none_or(|(_, address)| address.ip().is_loopback()),
-                tokens: match &http_listener {
-                    Some(_) => Tokens::read_or_make(&settings.http.token_file)?,
-                    None => Tokens::default(),
-                },
+                loopback: http.is_none_or(|address| address.ip().is_loopback()),
+                tokens: tokens(&settings)?,
             })),
         });
-        let http = http_listener.as_ref().map(|(_, address)| *address);
-        if let Some((listener, _)) = http_listener {
+        if let Some((listener, _)) = listener {
             tokio::spawn(http::serve(listener, Arc::clone(&http_state), stop));
         }
+        let running = shell::start(&settings, registry, data_dir.path(), data_dir.cluster_id(), Arc::clone(&metrics));
+        let running = running.await.inspect_err(|_| {
+            http_stop.send_replace(true);
+        })?;
+        metrics.set_gauges(gauges(&running));
+        let _ = context.set((Arc::clone(&running.context), running.runner.clone()));
         readiness.send_replace(Readiness::Ready);
         Ok(Self { running, data_dir, http, http_state, http_stop, readiness, settings })
     }
@@ -161,8 +163,15 @@ impl Daemon {
     ///
     /// # Errors
     /// When signals cannot be received.
-    pub async fn serve_until_signal(mut self, sources: &Sources) -> Result<(), DaemonError> {
-        let mut signals = Signals::install().map_err(DaemonError::Signals)?;
+    pub async fn serve_until_signal(self, sources: &Sources) -> Result<(), DaemonError> {
+        let signals = Signals::install().map_err(DaemonError::Signals)?;
+        self.serve_until(signals, sources).await;
+        Ok(())
+    }
+
+    /// The same with signals that have been caught since before the start. Whether the end was in order: a second
+    /// signal ends at once.
+    pub async fn serve_until(mut self, mut signals: Signals, sources: &Sources) -> bool {
         loop {
             match signals.next().await {
                 Asked::Reload => self.reload(sources),
@@ -173,10 +182,15 @@ impl Daemon {
         tracing::info!(?patience, connections = self.running.connections(), "going down; a second signal ends at once");
         let down = self.stop(patience);
         tokio::select! {
-            () = down => tracing::info!("ended"),
-            () = async { while signals.next().await != Asked::End {} } => tracing::warn!("ended at once"),
+            () = down => {
+                tracing::info!("ended");
+                true
+            }
+            () = async { while signals.next().await != Asked::End {} } => {
+                tracing::warn!("ended at once");
+                false
+            }
         }
-        Ok(())
     }
 
     /// Goes down in order: not ready, listener closed, connections drained within `patience`, plugin and journal closed.
@@ -263,7 +277,7 @@ impl fmt::Display for Welcome {
 
 async fn bind_http(wanted: &HostPort) -> Result<(TcpListener, SocketAddr), DaemonError> {
     let error = |reason| DaemonError::Http { address: wanted.to_string(), reason };
-    let listener = TcpListener::bind((wanted.host.as_str(), wanted.port)).await.map_err(error)?;
+    let listener = TcpListener::bind((wanted.bind_host(), wanted.port)).await.map_err(error)?;
     let address = listener.local_addr().map_err(error)?;
     Ok((listener, address))
 }
@@ -276,12 +290,17 @@ fn own_names(settings: &Settings) -> Vec<String> {
     names
 }
 
-fn retry(running: &Running) -> RetryFn {
-    let operations = Arc::clone(&running.context.operations);
+/// What HTTP may look at once it has been started.
+type Started = Arc<OnceLock<(Arc<Context>, Option<Arc<Runner>>)>>;
+
+fn retry(started: Started) -> RetryFn {
     Arc::new(move |group| {
-        let operations = Arc::clone(&operations);
+        let started = Arc::clone(&started);
         Box::pin(async move {
-            match operations.retry(&group).await {
+            let Some((context, _)) = started.get() else {
+                return RetryOutcome::Unavailable("The journal is still being read; try again.".to_owned());
+            };
+            match context.operations.retry(&group).await {
                 Ok(true) => RetryOutcome::Done,
                 Ok(false) => RetryOutcome::NoSuchGroup,
                 Err(e) => RetryOutcome::Unavailable(e.to_string()),
@@ -291,15 +310,14 @@ fn retry(running: &Running) -> RetryFn {
 }
 
 /// What `/readyz` calls degraded.
-fn troubles(running: &Running) -> Arc<dyn Fn() -> Vec<String> + Send + Sync> {
-    let shards = Arc::clone(&running.context.shards);
-    let runner = running.runner.clone();
+fn troubles(started: Started) -> Arc<dyn Fn() -> Vec<String> + Send + Sync> {
     Arc::new(move || {
+        let Some((context, runner)) = started.get() else { return Vec::new() };
         let mut troubles = Vec::new();
-        if !shards.journal().healthy() {
+        if !context.shards.journal().healthy() {
             troubles.push("the journal cannot be written; see the log".to_owned());
         }
-        if let Some(runner) = &runner {
+        if let Some(runner) = runner {
             let stats = runner.stats();
             if stats.hung > 0 {
                 troubles.push(format!("{} plugin calls are past their deadline", stats.hung));
@@ -307,6 +325,18 @@ fn troubles(running: &Running) -> Arc<dyn Fn() -> Vec<String> + Send + Sync> {
         }
         troubles
     })
+}
+
+fn tokens(settings: &Settings) -> Result<Tokens, TokenError> {
+    if settings.http.listen.is_none() {
+        return Ok(Tokens::default());
+    }
+    let path = &settings.http.token_file;
+    let tokens = Tokens::read_or_make(path)?;
+    if is_open_to_others(path) {
+        tracing::warn!("the token file {} can be read by others than its owner; chmod 600 is better", path.display());
+    }
+    Ok(tokens)
 }
 
 fn gauges(running: &Running) -> impl Fn() -> Gauges + Send + Sync + 'static {
