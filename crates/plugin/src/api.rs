@@ -81,17 +81,12 @@ impl StoreTrouble {
 impl Failure {
     /// A transient failure with a text and no wish when to be asked again.
     pub fn transient(message: impl Into<String>) -> Failure {
-        Failure::Transient {
-            message: Some(message.into()),
-            retry_after: None,
-        }
+        Failure::Transient { message: Some(message.into()), retry_after: None }
     }
 
     /// A permanent failure with a text.
     pub fn permanent(message: impl Into<String>) -> Failure {
-        Failure::Permanent {
-            message: Some(message.into()),
-        }
+        Failure::Permanent { message: Some(message.into()) }
     }
 
     /// The reason word: metric label and log field (names: Reason words).

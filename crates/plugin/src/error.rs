@@ -7,9 +7,7 @@ use std::path::PathBuf;
 #[non_exhaustive]
 pub enum PluginError {
     /// No store of this name.
-    #[error(
-        "no description store is called '{class}'; known here: {known}; empty or 'none' switches the feature off"
-    )]
+    #[error("no description store is called '{class}'; known here: {known}; empty or 'none' switches the feature off")]
     Unknown {
         /// What was asked for.
         class: String,

@@ -21,11 +21,7 @@ pub(crate) struct Fence {
 impl Fence {
     /// Whether a mutation may be applied: not numbered, or not older than what was applied.
     pub(crate) fn admits(&self, group: &str, stamp: Stamp) -> bool {
-        stamp.sequence == 0
-            || self
-                .newest
-                .get(group)
-                .is_none_or(|&(seq, _)| stamp.sequence >= seq)
+        stamp.sequence == 0 || self.newest.get(group).is_none_or(|&(seq, _)| stamp.sequence >= seq)
     }
 
     /// Remembers that a mutation was applied.
@@ -34,9 +30,7 @@ impl Fence {
             return;
         }
         self.touch += 1;
-        let before = self
-            .newest
-            .insert(group.into(), (stamp.sequence, self.touch));
+        let before = self.newest.insert(group.into(), (stamp.sequence, self.touch));
         if let Some((_, touched)) = before {
             self.by_touch.remove(&touched);
         }
@@ -75,14 +69,8 @@ mod tests {
         }
         fence.applied("0", stamp(11));
         fence.applied("one more", stamp(12));
-        assert_eq!(
-            (fence.newest.len(), fence.by_touch.len()),
-            (MAX_FENCED_GROUPS, MAX_FENCED_GROUPS)
-        );
+        assert_eq!((fence.newest.len(), fence.by_touch.len()), (MAX_FENCED_GROUPS, MAX_FENCED_GROUPS));
         assert!(!fence.admits("0", stamp(1)));
-        assert!(
-            fence.admits("1", stamp(1)),
-            "the longest untouched is forgotten"
-        );
+        assert!(fence.admits("1", stamp(1)), "the longest untouched is forgotten");
     }
 }

@@ -9,6 +9,7 @@
 //! | [`memory`] | the store in memory |
 //! | [`disk`] | the store on disk, with history |
 //! | [`runner`] | lanes, deadlines, limits, caught panics, late results (design H3) |
+//! | [`check`] | the rules that any plugin can be put through |
 //! | [`limits`] | bounds, each with its reason |
 //!
 //! ```
@@ -28,6 +29,7 @@
 //! ```
 
 pub mod api;
+pub mod check;
 pub mod disk;
 pub mod error;
 mod fence;

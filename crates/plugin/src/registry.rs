@@ -17,8 +17,7 @@ pub const CLASS_KEY: &str = "group.streams.topology.description.plugin.class";
 /// What stands before a plugin's own keys.
 pub const CONFIG_PREFIX: &str = "streamside.plugin.config.";
 /// Kafka's own reference store (kip1331 §8.4); here it means `memory`.
-pub const KAFKA_IN_MEMORY: &str =
-    "org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin";
+pub const KAFKA_IN_MEMORY: &str = "org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin";
 
 type Make = Arc<dyn Fn() -> Arc<dyn TopologyPlugin> + Send + Sync>;
 
@@ -34,23 +33,14 @@ pub struct Factory {
 
 impl fmt::Debug for Factory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Factory")
-            .field("name", &self.name)
-            .finish_non_exhaustive()
+        f.debug_struct("Factory").field("name", &self.name).finish_non_exhaustive()
     }
 }
 
 impl Factory {
     /// A store called `schema.name`.
-    pub fn new<P: TopologyPlugin>(
-        schema: Schema,
-        make: impl Fn() -> P + Send + Sync + 'static,
-    ) -> Factory {
-        Factory {
-            name: schema.name,
-            schema,
-            make: Arc::new(move || Arc::new(make())),
-        }
+    pub fn new<P: TopologyPlugin>(schema: Schema, make: impl Fn() -> P + Send + Sync + 'static) -> Factory {
+        Factory { name: schema.name, schema, make: Arc::new(move || Arc::new(make())) }
     }
 
     /// Makes an instance and configures it. Closes it again when it refuses (kip1331 §8.3), also by a panic.
@@ -76,11 +66,7 @@ pub struct Registry {
 impl Registry {
     /// `memory` and `disk`.
     pub fn builtin() -> Registry {
-        Registry {
-            factories: BTreeMap::new(),
-        }
-        .with(memory::factory())
-        .with(disk::factory())
+        Registry { factories: BTreeMap::new() }.with(memory::factory()).with(disk::factory())
     }
 
     /// One more name; replaces a store of the same name.
@@ -101,11 +87,7 @@ impl Registry {
         if class.is_empty() || class == "none" {
             return Ok(None);
         }
-        let name = if class == KAFKA_IN_MEMORY {
-            memory::NAME
-        } else {
-            class
-        };
+        let name = if class == KAFKA_IN_MEMORY { memory::NAME } else { class };
         if let Some(factory) = self.factories.get(name) {
             return Ok(Some(factory.clone()));
         }
@@ -116,24 +98,13 @@ impl Registry {
         } else if class.starts_with("java:") || looks_like_java(class) {
             "a Java class"
         } else {
-            return Err(PluginError::Unknown {
-                class: class.to_owned(),
-                known: self.known(),
-            });
+            return Err(PluginError::Unknown { class: class.to_owned(), known: self.known() });
         };
-        Err(PluginError::NotInThisBuild {
-            class: class.to_owned(),
-            what,
-            known: self.known(),
-        })
+        Err(PluginError::NotInThisBuild { class: class.to_owned(), what, known: self.known() })
     }
 
     fn known(&self) -> String {
-        self.factories
-            .keys()
-            .copied()
-            .collect::<Vec<_>>()
-            .join(", ")
+        self.factories.keys().copied().collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -153,10 +124,7 @@ pub fn resolve(class: &str) -> Result<Option<Factory>, PluginError> {
 pub fn plugin_config(effective: &Config) -> Config {
     let mut out = effective.clone();
     for (key, value) in effective {
-        if let Some(own) = key
-            .strip_prefix(CONFIG_PREFIX)
-            .filter(|own| !own.is_empty())
-        {
+        if let Some(own) = key.strip_prefix(CONFIG_PREFIX).filter(|own| !own.is_empty()) {
             out.insert(own.to_owned(), value.clone());
         }
     }
@@ -168,9 +136,7 @@ fn looks_like_java(class: &str) -> bool {
     class.contains('.')
         && class.split('.').all(|part| {
             let mut chars = part.chars();
-            chars
-                .next()
-                .is_some_and(|c| c.is_alphabetic() || c == '_' || c == '$')
+            chars.next().is_some_and(|c| c.is_alphabetic() || c == '_' || c == '$')
                 && chars.all(|c| c.is_alphanumeric() || c == '_' || c == '$')
         })
 }
@@ -198,10 +164,7 @@ mod tests {
         ] {
             let e = resolve(class).unwrap_err();
             assert_eq!(e.kind(), "not_in_this_build");
-            assert_eq!(
-                e.to_string(),
-                format!("{what} ('{class}') is not in this build; use one of disk, memory")
-            );
+            assert_eq!(e.to_string(), format!("{what} ('{class}') is not in this build; use one of disk, memory"));
         }
         let e = resolve("dsk").unwrap_err();
         assert_eq!(e.kind(), "unknown_class");
@@ -214,10 +177,7 @@ mod tests {
     #[test]
     fn kip1331_8_3_own_keys_come_with_and_without_their_prefix() {
         let effective = Config::from([
-            (
-                "streamside.plugin.config.memory.max.bytes".to_owned(),
-                "7".to_owned(),
-            ),
+            ("streamside.plugin.config.memory.max.bytes".to_owned(), "7".to_owned()),
             ("acme.url".to_owned(), "x".to_owned()),
         ]);
         let seen = plugin_config(&effective);

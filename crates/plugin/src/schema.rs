@@ -80,10 +80,6 @@ impl Key {
 
     /// The text configured under this key, its default when absent or blank.
     pub fn text<'a>(&'a self, config: &'a Config) -> &'a str {
-        config
-            .get(self.name)
-            .map(|v| v.trim())
-            .filter(|v| !v.is_empty())
-            .unwrap_or(self.default)
+        config.get(self.name).map(|v| v.trim()).filter(|v| !v.is_empty()).unwrap_or(self.default)
     }
 }

@@ -30,10 +30,7 @@ fn weight(group: &str, description: &Bytes) -> usize {
 
 impl Cache {
     pub(super) fn new(max_bytes: usize) -> Cache {
-        Cache {
-            max_bytes,
-            ..Cache::default()
-        }
+        Cache { max_bytes, ..Cache::default() }
     }
 
     /// Says how many commits there were; a reader gives it back with what it read.
@@ -47,10 +44,7 @@ impl Cache {
     }
 
     pub(super) fn get(&mut self, group: &str, epoch: i32) -> Option<Bytes> {
-        let slot = self
-            .slots
-            .get_mut(group)
-            .filter(|slot| slot.epoch == epoch)?;
+        let slot = self.slots.get_mut(group).filter(|slot| slot.epoch == epoch)?;
         self.touch += 1;
         if let Some(key) = self.by_touch.remove(&slot.touched) {
             self.by_touch.insert(self.touch, key);
@@ -68,14 +62,7 @@ impl Cache {
         }
         self.touch += 1;
         self.bytes += weight;
-        self.slots.insert(
-            group.into(),
-            Slot {
-                epoch,
-                description,
-                touched: self.touch,
-            },
-        );
+        self.slots.insert(group.into(), Slot { epoch, description, touched: self.touch });
         self.by_touch.insert(self.touch, group.into());
         while self.bytes > self.max_bytes {
             let Some((_, oldest)) = self.by_touch.pop_first() else {
@@ -124,23 +111,14 @@ mod tests {
         cache.put("e", 0, bytes(1_000));
         assert!(cache.get("b", 0).is_none(), "b was touched longest ago");
         assert!(cache.get("a", 0).is_some() && cache.get("e", 0).is_some());
-        assert!(
-            cache.get("a", 1).is_none(),
-            "another epoch is another description"
-        );
-        assert_eq!(
-            (cache.bytes, cache.slots.len(), cache.by_touch.len()),
-            (4 * one, 4, 4)
-        );
+        assert!(cache.get("a", 1).is_none(), "another epoch is another description");
+        assert_eq!((cache.bytes, cache.slots.len(), cache.by_touch.len()), (4 * one, 4, 4));
         cache.put("huge", 0, bytes(1_001));
         assert!(cache.get("huge", 0).is_none() && cache.get("c", 0).is_some());
         for group in ["a", "c", "d", "e"] {
             cache.remove(group);
         }
-        assert_eq!(
-            (cache.bytes, cache.slots.len(), cache.by_touch.len()),
-            (0, 0, 0)
-        );
+        assert_eq!((cache.bytes, cache.slots.len(), cache.by_touch.len()), (0, 0, 0));
     }
 
     #[test]

@@ -41,17 +41,12 @@ impl Faults {
 
     fn write(&self) -> io::Result<()> {
         let errno = self.writes.load(Ordering::SeqCst);
-        let nth = self.nth_write.load(Ordering::SeqCst) >= 0
-            && self.nth_write.fetch_sub(1, Ordering::SeqCst) == 0;
+        let nth = self.nth_write.load(Ordering::SeqCst) >= 0 && self.nth_write.fetch_sub(1, Ordering::SeqCst) == 0;
         if errno == 0 && !nth {
             return Ok(());
         }
         self.failed.fetch_add(1, Ordering::SeqCst);
-        Err(io::Error::from_raw_os_error(if errno == 0 {
-            EIO as i32
-        } else {
-            errno as i32
-        }))
+        Err(io::Error::from_raw_os_error(if errno == 0 { EIO as i32 } else { errno as i32 }))
     }
 
     fn read(&self) -> io::Result<()> {
@@ -95,11 +90,7 @@ impl StorageBackend for Faulty {
     fn try_lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
         self.inner.try_lock_range(start, end)
     }
-    fn try_lock_shared_range(
-        &self,
-        start: Bound<u64>,
-        end: Bound<u64>,
-    ) -> Result<bool, BackendError> {
+    fn try_lock_shared_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<bool, BackendError> {
         self.inner.try_lock_shared_range(start, end)
     }
     fn lock_range(&self, start: Bound<u64>, end: Bound<u64>) -> Result<(), BackendError> {
@@ -124,16 +115,8 @@ impl FaultyOpener {
         if write && self.0.writes.load(Ordering::SeqCst) == EROFS {
             return Err(io::Error::from_raw_os_error(EROFS as i32).into());
         }
-        let file = OpenOptions::new()
-            .read(true)
-            .write(write)
-            .create(write)
-            .truncate(false)
-            .open(path)?;
-        Ok(Faulty {
-            inner: FileBackend::new(file)?,
-            faults: self.0.clone(),
-        })
+        let file = OpenOptions::new().read(true).write(write).create(write).truncate(false).open(path)?;
+        Ok(Faulty { inner: FileBackend::new(file)?, faults: self.0.clone() })
     }
 }
 

@@ -11,8 +11,7 @@ use std::sync::{PoisonError, RwLock, RwLockWriteGuard};
 use std::time::{Duration, Instant};
 
 use redb::{
-    Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, StorageError, TableError,
-    WriteTransaction,
+    Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, StorageError, TableError, WriteTransaction,
 };
 
 use super::layout::{BODIES, CURRENT, LAYOUT, META, META_LAYOUT, META_STORED, VERSIONS};
@@ -75,16 +74,11 @@ impl From<redb::Error> for Trouble {
             redb::Error::Io(e) => Trouble {
                 full: matches!(
                     e.kind(),
-                    io::ErrorKind::StorageFull
-                        | io::ErrorKind::QuotaExceeded
-                        | io::ErrorKind::FileTooLarge
+                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
                 ),
                 text: e.to_string(),
             },
-            e => Trouble {
-                full: false,
-                text: e.to_string(),
-            },
+            e => Trouble { full: false, text: e.to_string() },
         }
     }
 }
@@ -111,9 +105,7 @@ pub(super) struct StoreFile {
 
 impl fmt::Debug for StoreFile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("StoreFile")
-            .field("path", &self.path)
-            .finish_non_exhaustive()
+        f.debug_struct("StoreFile").field("path", &self.path).finish_non_exhaustive()
     }
 }
 
@@ -127,21 +119,10 @@ impl StoreFile {
         prepare(&path, &db)?;
         if fresh {
             // So that the file's name survives power loss as well.
-            fs::File::open(folder)
-                .and_then(|f| f.sync_all())
-                .map_err(|e| from_io(folder, &e))?;
+            fs::File::open(folder).and_then(|f| f.sync_all()).map_err(|e| from_io(folder, &e))?;
         }
-        let state = State {
-            handle: Handle::Open(db),
-            tried: None,
-            closed: false,
-        };
-        Ok(StoreFile {
-            path,
-            opener,
-            state: RwLock::new(state),
-            broken: AtomicBool::new(false),
-        })
+        let state = State { handle: Handle::Open(db), tried: None, closed: false };
+        Ok(StoreFile { path, opener, state: RwLock::new(state), broken: AtomicBool::new(false) })
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -154,20 +135,13 @@ impl StoreFile {
     }
 
     /// Work on a snapshot. Tried once more on a fresh handle when the handle proves broken.
-    pub(super) fn read<T>(
-        &self,
-        work: impl Fn(&ReadTransaction) -> Result<T, redb::Error>,
-    ) -> Result<T, Trouble> {
+    pub(super) fn read<T>(&self, work: impl Fn(&ReadTransaction) -> Result<T, redb::Error>) -> Result<T, Trouble> {
         self.twice(|handle| {
             let snapshot = match handle {
-                Handle::Open(db) | Handle::ReadOnly(db, _) => {
-                    db.begin_read().map_err(redb::Error::from)
-                }
+                Handle::Open(db) | Handle::ReadOnly(db, _) => db.begin_read().map_err(redb::Error::from),
                 Handle::Shut(trouble) => return Err(Failed::Told(trouble.clone())),
             };
-            snapshot
-                .and_then(|snapshot| work(&snapshot))
-                .map_err(Failed::Redb)
+            snapshot.and_then(|snapshot| work(&snapshot)).map_err(Failed::Redb)
         })
     }
 
@@ -222,10 +196,7 @@ impl StoreFile {
                     }
                     Err(panic) => {
                         again = false;
-                        Trouble {
-                            full: false,
-                            text: format!("the file may be damaged: {}", panic_text(panic)),
-                        }
+                        Trouble { full: false, text: format!("the file may be damaged: {}", panic_text(panic)) }
                     }
                 }
             };
@@ -241,12 +212,10 @@ impl StoreFile {
     /// Opens the file again when its handle is broken or not open for writing. `now`: without waiting for the time
     /// after a failed attempt.
     fn heal(&self, now: bool) {
-        let waits =
-            |state: &State| !now && state.tried.is_some_and(|at| at.elapsed() < REOPEN_AFTER);
+        let waits = |state: &State| !now && state.tried.is_some_and(|at| at.elapsed() < REOPEN_AFTER);
         {
             let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
-            let well =
-                matches!(state.handle, Handle::Open(_)) && !self.broken.load(Ordering::Acquire);
+            let well = matches!(state.handle, Handle::Open(_)) && !self.broken.load(Ordering::Acquire);
             if well || state.closed || waits(&state) {
                 return;
             }
@@ -264,15 +233,9 @@ impl StoreFile {
         let was = std::mem::replace(&mut state.handle, Handle::Shut(shut()));
         let _ = catch_unwind(AssertUnwindSafe(move || drop(was)));
         let opened = match catch_unwind(AssertUnwindSafe(|| self.opener.write(&self.path))) {
-            Ok(Ok(db)) => prepare(&self.path, &db).map(|()| db).map_err(|e| Trouble {
-                full: false,
-                text: told(&e),
-            }),
+            Ok(Ok(db)) => prepare(&self.path, &db).map(|()| db).map_err(|e| Trouble { full: false, text: told(&e) }),
             Ok(Err(e)) => Err(redb::Error::from(e).into()),
-            Err(panic) => Err(Trouble {
-                full: false,
-                text: panic_text(panic),
-            }),
+            Err(panic) => Err(Trouble { full: false, text: panic_text(panic) }),
         };
         state.handle = match opened {
             Ok(db) => Handle::Open(db),
@@ -287,10 +250,7 @@ impl StoreFile {
 }
 
 fn shut() -> Trouble {
-    Trouble {
-        full: false,
-        text: "the store is closed".to_owned(),
-    }
+    Trouble { full: false, text: "the store is closed".to_owned() }
 }
 
 enum Failed {
@@ -330,9 +290,9 @@ fn breaks_the_handle(e: &redb::Error) -> bool {
 /// The part of an open error that may be told to a client: no path.
 fn told(e: &PluginError) -> String {
     match e {
-        PluginError::NotWritable { reason, .. }
-        | PluginError::Torn { reason, .. }
-        | PluginError::Io { reason, .. } => reason.clone(),
+        PluginError::NotWritable { reason, .. } | PluginError::Torn { reason, .. } | PluginError::Io { reason, .. } => {
+            reason.clone()
+        }
         PluginError::Locked { .. } => "the file is in use by another process".to_owned(),
         PluginError::NewerLayout { .. } => "the file has a newer layout".to_owned(),
         e => e.kind().to_owned(),
@@ -340,34 +300,21 @@ fn told(e: &PluginError) -> String {
 }
 
 /// Opens with every way of failing put in words; a damaged file can make redb panic.
-fn guarded<T>(
-    path: &Path,
-    open: impl FnOnce() -> Result<T, DatabaseError>,
-) -> Result<T, PluginError> {
+fn guarded<T>(path: &Path, open: impl FnOnce() -> Result<T, DatabaseError>) -> Result<T, PluginError> {
     match catch_unwind(AssertUnwindSafe(open)) {
         Ok(Ok(db)) => Ok(db),
         Ok(Err(e)) => Err(from_redb(path, e)),
-        Err(panic) => Err(PluginError::Torn {
-            path: path.to_owned(),
-            reason: panic_text(panic),
-        }),
+        Err(panic) => Err(PluginError::Torn { path: path.to_owned(), reason: panic_text(panic) }),
     }
 }
 
 fn from_redb(path: &Path, e: DatabaseError) -> PluginError {
     let path = path.to_owned();
     match e {
-        DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch => {
-            PluginError::Locked { path }
-        }
+        DatabaseError::DatabaseAlreadyOpen | DatabaseError::LockProtocolMismatch => PluginError::Locked { path },
         DatabaseError::Storage(StorageError::Io(e)) => from_io(&path, &e),
-        DatabaseError::Storage(StorageError::Corrupted(reason)) => {
-            PluginError::Torn { path, reason }
-        }
-        e => PluginError::Io {
-            path,
-            reason: e.to_string(),
-        },
+        DatabaseError::Storage(StorageError::Corrupted(reason)) => PluginError::Torn { path, reason },
+        e => PluginError::Io { path, reason: e.to_string() },
     }
 }
 
@@ -379,27 +326,18 @@ fn from_io(path: &Path, e: &io::Error) -> PluginError {
         | io::ErrorKind::StorageFull
         | io::ErrorKind::NotADirectory
         | io::ErrorKind::AlreadyExists => PluginError::NotWritable { path, reason },
-        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => {
-            PluginError::Torn { path, reason }
-        }
+        io::ErrorKind::InvalidData | io::ErrorKind::UnexpectedEof => PluginError::Torn { path, reason },
         _ => PluginError::Io { path, reason },
     }
 }
 
 /// Checks the layout; writes it into a new file.
 fn prepare(path: &Path, db: &Database) -> Result<(), PluginError> {
-    let torn = |reason: String| PluginError::Torn {
-        path: path.to_owned(),
-        reason,
-    };
+    let torn = |reason: String| PluginError::Torn { path: path.to_owned(), reason };
     match catch_unwind(AssertUnwindSafe(|| layout_of(db))) {
         Ok(Ok(Found::Layout(LAYOUT))) => return Ok(()),
         Ok(Ok(Found::Layout(found))) if found > LAYOUT => {
-            return Err(PluginError::NewerLayout {
-                path: path.to_owned(),
-                found,
-                known: LAYOUT,
-            });
+            return Err(PluginError::NewerLayout { path: path.to_owned(), found, known: LAYOUT });
         }
         Ok(Ok(Found::Layout(found))) => return Err(torn(format!("layout {found} never existed"))),
         Ok(Ok(Found::Foreign)) => return Err(torn("it holds other tables".to_owned())),
@@ -419,10 +357,7 @@ fn prepare(path: &Path, db: &Database) -> Result<(), PluginError> {
     })
     .map_err(|e| match e {
         redb::Error::Io(e) => from_io(path, &e),
-        e => PluginError::Io {
-            path: path.to_owned(),
-            reason: e.to_string(),
-        },
+        e => PluginError::Io { path: path.to_owned(), reason: e.to_string() },
     })
 }
 

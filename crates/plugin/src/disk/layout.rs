@@ -20,8 +20,7 @@ use crate::limits::MAX_DESCRIPTION_BYTES;
 pub(super) const LAYOUT: u64 = 1;
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 pub(super) const CURRENT: TableDefinition<'_, &str, (i32, u64)> = TableDefinition::new("current");
-pub(super) const VERSIONS: TableDefinition<'_, (&str, u64), &[u8]> =
-    TableDefinition::new("versions");
+pub(super) const VERSIONS: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("versions");
 pub(super) const BODIES: TableDefinition<'_, (&str, u64), &[u8]> = TableDefinition::new("bodies");
 pub(super) const META_LAYOUT: &str = "layout";
 pub(super) const META_STORED: &str = "stored_bytes";
@@ -57,9 +56,7 @@ impl VersionMeta {
 
     pub(super) fn decode(bytes: &[u8]) -> Result<VersionMeta, Damage> {
         match bytes.split_first() {
-            Some((&FORMAT, rest)) => {
-                postcard::from_bytes(rest).map_err(|_| Damage("its index entry is unreadable"))
-            }
+            Some((&FORMAT, rest)) => postcard::from_bytes(rest).map_err(|_| Damage("its index entry is unreadable")),
             Some(_) => Err(Damage("its index entry has an unknown form")),
             None => Err(Damage("its index entry is empty")),
         }
@@ -99,9 +96,7 @@ pub(super) fn unpack(meta: &VersionMeta, packed: &[u8]) -> Result<Bytes, Damage>
         Some((&PACKED_RAW, body)) => Bytes::copy_from_slice(body),
         Some((&PACKED_LZ4, body)) => {
             // Checked before a byte is reserved.
-            if length > MAX_DESCRIPTION_BYTES
-                || length > body.len().saturating_mul(LZ4_MAX_EXPANSION)
-            {
+            if length > MAX_DESCRIPTION_BYTES || length > body.len().saturating_mul(LZ4_MAX_EXPANSION) {
                 return Err(Damage("its length is impossible"));
             }
             let mut out = vec![0; length];
@@ -142,26 +137,13 @@ mod tests {
     fn what_is_packed_unpacks_and_shrinks_where_it_can() {
         let repetitive = b"KSTREAM-SOURCE-0000000001".repeat(1_000);
         let packed = pack(&repetitive);
-        assert!(
-            packed.len() < repetitive.len() / 50,
-            "{} bytes",
-            packed.len()
-        );
-        assert_eq!(
-            unpack(&meta_of(&repetitive, &packed), &packed).unwrap(),
-            repetitive
-        );
+        assert!(packed.len() < repetitive.len() / 50, "{} bytes", packed.len());
+        assert_eq!(unpack(&meta_of(&repetitive, &packed), &packed).unwrap(), repetitive);
         let short = b"ab";
         let packed = pack(short);
         assert_eq!(packed, [PACKED_RAW, b'a', b'b']);
-        assert_eq!(
-            unpack(&meta_of(short, &packed), &packed).unwrap(),
-            &short[..]
-        );
-        assert_eq!(
-            unpack(&meta_of(b"", &pack(b"")), &pack(b"")).unwrap(),
-            &b""[..]
-        );
+        assert_eq!(unpack(&meta_of(short, &packed), &packed).unwrap(), &short[..]);
+        assert_eq!(unpack(&meta_of(b"", &pack(b"")), &pack(b"")).unwrap(), &b""[..]);
     }
 
     #[test]
@@ -169,33 +151,18 @@ mod tests {
         let description = b"KSTREAM-SOURCE-0000000001".repeat(20);
         let packed = pack(&description);
         let good = meta_of(&description, &packed);
-        let huge = VersionMeta {
-            length: u32::MAX,
-            ..good.clone()
-        };
-        assert_eq!(
-            unpack(&huge, &packed),
-            Err(Damage("its length is impossible"))
-        );
+        let huge = VersionMeta { length: u32::MAX, ..good.clone() };
+        assert_eq!(unpack(&huge, &packed), Err(Damage("its length is impossible")));
         let mut flipped = packed.clone();
         *flipped.last_mut().unwrap() ^= 1;
         assert!(unpack(&good, &flipped).is_err());
         let mut wrong = good.clone();
         wrong.hash[0] ^= 1;
-        assert_eq!(
-            unpack(&wrong, &packed),
-            Err(Damage("its hash does not fit"))
-        );
+        assert_eq!(unpack(&wrong, &packed), Err(Damage("its hash does not fit")));
         assert_eq!(unpack(&good, &[]), Err(Damage("it is empty")));
-        assert_eq!(
-            unpack(&good, &[9, 1]),
-            Err(Damage("it is packed in an unknown way"))
-        );
+        assert_eq!(unpack(&good, &[9, 1]), Err(Damage("it is packed in an unknown way")));
         assert!(VersionMeta::decode(&[FORMAT, 1]).is_err());
-        assert_eq!(
-            VersionMeta::decode(&[2]),
-            Err(Damage("its index entry has an unknown form"))
-        );
+        assert_eq!(VersionMeta::decode(&[2]), Err(Damage("its index entry has an unknown form")));
         assert_eq!(VersionMeta::decode(&good.encode()), Ok(good));
     }
 

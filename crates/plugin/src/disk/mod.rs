@@ -37,8 +37,7 @@ use self::writer::{Task, Work};
 use crate::api::{Call, Config, Failure, Stamp, StoreTrouble, TopologyPlugin, Version};
 use crate::error::PluginError;
 use crate::limits::{
-    MAX_HISTORY_ANSWER, MAX_HISTORY_ANSWER_BYTES, MAX_QUEUED_READS, MAX_QUEUED_WRITE_BYTES,
-    MAX_QUEUED_WRITES, READERS,
+    MAX_HISTORY_ANSWER, MAX_HISTORY_ANSWER_BYTES, MAX_QUEUED_READS, MAX_QUEUED_WRITE_BYTES, MAX_QUEUED_WRITES, READERS,
 };
 use crate::registry::Factory;
 use crate::schema::{Key, Kind, Schema};
@@ -56,37 +55,25 @@ const FOLDER: Key = Key {
 };
 const MAX_VERSIONS: Key = Key {
     name: "streamside.history.max.versions",
-    kind: Kind::Int {
-        min: 1,
-        max: 100_000,
-    },
+    kind: Kind::Int { min: 1, max: 100_000 },
     default: "50",
     about: "Versions kept of one group, the served one included.",
 };
 const MAX_AGE_DAYS: Key = Key {
     name: "streamside.history.max.age.days",
-    kind: Kind::Int {
-        min: 0,
-        max: 36_500,
-    },
+    kind: Kind::Int { min: 0, max: 36_500 },
     default: "90",
     about: "Days for which a version is kept after it was stored, also when its group is deleted; the served one stays.",
 };
 const MAX_BYTES: Key = Key {
     name: "disk.max.bytes",
-    kind: Kind::Int {
-        min: 1,
-        max: 1 << 50,
-    },
+    kind: Kind::Int { min: 1, max: 1 << 50 },
     default: "8589934592",
     about: "Bytes that all packed versions together may take. History gives way first; then a set fails with store_full.",
 };
 const CACHE_BYTES: Key = Key {
     name: "disk.cache.bytes",
-    kind: Kind::Int {
-        min: 0,
-        max: 1 << 40,
-    },
+    kind: Kind::Int { min: 0, max: 1 << 40 },
     default: "16777216",
     about: "Bytes of descriptions kept in memory for reading.",
 };
@@ -160,10 +147,7 @@ impl Shared {
     }
 
     fn failing(&self) -> Option<Failure> {
-        self.failing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone()
+        self.failing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Notes how a write went; logs when that changes.
@@ -173,9 +157,7 @@ impl Shared {
         let path = self.file.path().display();
         match (&*before, &now) {
             (None, Some(failure)) => {
-                tracing::error!(
-                    "{path} can't be written, descriptions are refused for now: {failure}"
-                );
+                tracing::error!("{path} can't be written, descriptions are refused for now: {failure}");
             }
             (Some(_), None) => tracing::info!("{path} can be written again"),
             _ => {}
@@ -186,22 +168,16 @@ impl Shared {
 
     fn read(&self, group: &str, epoch: i32) -> Result<Option<Bytes>, Failure> {
         let commits = self.cache().commits();
-        let read = self
-            .file
-            .read(|snapshot| find(snapshot, group, epoch))
-            .map_err(failed)?;
+        let read = self.file.read(|snapshot| find(snapshot, group, epoch)).map_err(failed)?;
         let description = read?;
         if let Some(description) = &description {
-            self.cache()
-                .put_read(commits, group, epoch, description.clone());
+            self.cache().put_read(commits, group, epoch, description.clone());
         }
         Ok(description)
     }
 
     fn history(&self, group: &str, limit: usize) -> Result<Vec<Version>, Failure> {
-        self.file
-            .read(|snapshot| versions(snapshot, group, limit.min(MAX_HISTORY_ANSWER)))
-            .map_err(failed)
+        self.file.read(|snapshot| versions(snapshot, group, limit.min(MAX_HISTORY_ANSWER))).map_err(failed)
     }
 
     fn list(&self) -> Result<Vec<(String, i32)>, Failure> {
@@ -219,26 +195,15 @@ impl Shared {
 }
 
 /// The served copy of a group; the inner error is its damage.
-fn find(
-    snapshot: &ReadTransaction,
-    group: &str,
-    epoch: i32,
-) -> Result<Result<Option<Bytes>, Failure>, redb::Error> {
-    let damaged = |what: &str| {
-        Ok(Err(Failure::Corrupt {
-            message: what.to_owned(),
-        }))
-    };
+fn find(snapshot: &ReadTransaction, group: &str, epoch: i32) -> Result<Result<Option<Bytes>, Failure>, redb::Error> {
+    let damaged = |what: &str| Ok(Err(Failure::Corrupt { message: what.to_owned() }));
     let Some((at, version)) = snapshot.open_table(CURRENT)?.get(group)?.map(|v| v.value()) else {
         return Ok(Ok(None));
     };
     if at != epoch {
         return Ok(Ok(None));
     }
-    let Some(meta) = snapshot
-        .open_table(VERSIONS)?
-        .get((group, version))?
-        .map(|v| VersionMeta::decode(v.value()))
+    let Some(meta) = snapshot.open_table(VERSIONS)?.get((group, version))?.map(|v| VersionMeta::decode(v.value()))
     else {
         return damaged("its index entry is missing");
     };
@@ -250,19 +215,11 @@ fn find(
     let Some(body) = snapshot.open_table(BODIES)?.get((group, version))? else {
         return damaged("its body is missing");
     };
-    Ok(unpack(&meta, body.value())
-        .map(Some)
-        .map_err(|damage| Failure::Corrupt {
-            message: damage.0.to_owned(),
-        }))
+    Ok(unpack(&meta, body.value()).map(Some).map_err(|damage| Failure::Corrupt { message: damage.0.to_owned() }))
 }
 
 /// Damaged versions are left out: history is worth less than the rest of it.
-fn versions(
-    snapshot: &ReadTransaction,
-    group: &str,
-    limit: usize,
-) -> Result<Vec<Version>, redb::Error> {
+fn versions(snapshot: &ReadTransaction, group: &str, limit: usize) -> Result<Vec<Version>, redb::Error> {
     let table = snapshot.open_table(VERSIONS)?;
     let bodies = snapshot.open_table(BODIES)?;
     let mut found = Vec::new();
@@ -282,39 +239,22 @@ fn versions(
             continue;
         };
         bytes += description.len();
-        found.push(Version {
-            at: meta.at,
-            epoch: meta.epoch,
-            hash: meta.hash,
-            description,
-        });
+        found.push(Version { at: meta.at, epoch: meta.epoch, hash: meta.hash, description });
     }
     Ok(found)
 }
 
 fn failed(trouble: Trouble) -> Failure {
-    let kind = if trouble.full {
-        StoreTrouble::Full
-    } else {
-        StoreTrouble::Failed
-    };
-    Failure::Store {
-        trouble: kind,
-        message: format!("the disk store's file: {trouble}"),
-    }
+    let kind = if trouble.full { StoreTrouble::Full } else { StoreTrouble::Failed };
+    Failure::Store { trouble: kind, message: format!("the disk store's file: {trouble}") }
 }
 
 fn refused(what: &str) -> Failure {
-    Failure::Store {
-        trouble: StoreTrouble::Failed,
-        message: format!("the disk store {what}"),
-    }
+    Failure::Store { trouble: StoreTrouble::Failed, message: format!("the disk store {what}") }
 }
 
 fn now_ms() -> i64 {
-    let since = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default();
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_millis()).unwrap_or(i64::MAX)
 }
 
@@ -327,9 +267,7 @@ impl DiskStore {
         let settings = Settings::from_config(config)?;
         let mut running = self.running();
         if running.is_some() {
-            return Err(PluginError::Broken(
-                "the disk store is already configured".to_owned(),
-            ));
+            return Err(PluginError::Broken("the disk store is already configured".to_owned()));
         }
         let shared = Arc::new(Shared {
             file: StoreFile::open(&settings.folder, opener)?,
@@ -342,19 +280,12 @@ impl DiskStore {
         let (reads, read_queue) = sync_channel::<Job>(MAX_QUEUED_READS);
         let read_queue = Arc::new(Mutex::new(read_queue));
         let for_writer = shared.clone();
-        let mut threads = vec![spawn("disk-writer", move || {
-            writer::run(&for_writer, &write_queue)
-        })?];
+        let mut threads = vec![spawn("disk-writer", move || writer::run(&for_writer, &write_queue))?];
         for _ in 0..READERS {
             let (shared, queue) = (shared.clone(), read_queue.clone());
             threads.push(spawn("disk-reader", move || serve(&shared, &queue))?);
         }
-        *running = Some(Running {
-            shared,
-            writes,
-            reads,
-            threads,
-        });
+        *running = Some(Running { shared, writes, reads, threads });
         Ok(())
     }
 
@@ -371,10 +302,7 @@ impl DiskStore {
     }
 
     /// Runs a read on a reader thread.
-    fn ask<T: Send + 'static>(
-        &self,
-        read: impl FnOnce(&Shared) -> Result<T, Failure> + Send + 'static,
-    ) -> Call<T> {
+    fn ask<T: Send + 'static>(&self, read: impl FnOnce(&Shared) -> Result<T, Failure> + Send + 'static) -> Call<T> {
         let (done, settled) = oneshot::channel();
         let job: Job = Box::new(move |shared| {
             // Nobody waits any more: not read.
@@ -384,10 +312,7 @@ impl DiskStore {
         });
         let submitted = match &*self.running() {
             None => Err(refused("is closed")),
-            Some(running) => running
-                .reads
-                .try_send(job)
-                .map_err(|_| refused("has too many reads waiting")),
+            Some(running) => running.reads.try_send(job).map_err(|_| refused("has too many reads waiting")),
         };
         match submitted {
             Err(failure) => Box::pin(ready(Err(failure))),
@@ -415,18 +340,12 @@ impl Running {
 }
 
 fn answer<T: Send + 'static>(settled: oneshot::Receiver<Result<T, Failure>>) -> Call<T> {
-    Box::pin(async move {
-        settled
-            .await
-            .unwrap_or_else(|_| Err(refused("has lost a call")))
-    })
+    Box::pin(async move { settled.await.unwrap_or_else(|_| Err(refused("has lost a call"))) })
 }
 
 fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, PluginError> {
     let named = std::thread::Builder::new().name(name.to_owned());
-    named
-        .spawn(body)
-        .map_err(|e| PluginError::Broken(format!("no thread for {name}: {e}")))
+    named.spawn(body).map_err(|e| PluginError::Broken(format!("no thread for {name}: {e}")))
 }
 
 fn serve(shared: &Shared, queue: &Mutex<Receiver<Job>>) {
@@ -443,19 +362,11 @@ impl TopologyPlugin for DiskStore {
     }
 
     fn set(&self, group: &str, epoch: i32, description: Bytes, stamp: Stamp) -> Call<()> {
-        self.mutate(Task::Set {
-            group: group.into(),
-            epoch,
-            description,
-            stamp,
-        })
+        self.mutate(Task::Set { group: group.into(), epoch, description, stamp })
     }
 
     fn get(&self, group: &str, epoch: i32) -> Call<Option<Bytes>> {
-        let cached = self
-            .running()
-            .as_ref()
-            .and_then(|running| running.shared.cache().get(group, epoch));
+        let cached = self.running().as_ref().and_then(|running| running.shared.cache().get(group, epoch));
         if cached.is_some() {
             return Box::pin(ready(Ok(cached)));
         }
@@ -464,21 +375,12 @@ impl TopologyPlugin for DiskStore {
     }
 
     fn delete(&self, group: &str, stamp: Stamp) -> Call<()> {
-        self.mutate(Task::Delete {
-            group: group.into(),
-            stamp,
-        })
+        self.mutate(Task::Delete { group: group.into(), stamp })
     }
 
     /// Writes what waits, ends the threads, lets go of the file.
     fn close(&self) {
-        let Some(Running {
-            shared,
-            writes,
-            reads,
-            threads,
-        }) = self.running().take()
-        else {
+        let Some(Running { shared, writes, reads, threads }) = self.running().take() else {
             return;
         };
         drop((writes, reads));
@@ -514,9 +416,7 @@ impl TopologyPlugin for DiskStore {
     }
 
     fn size_bytes(&self) -> Option<u64> {
-        self.running()
-            .as_ref()
-            .and_then(|running| running.shared.file.len())
+        self.running().as_ref().and_then(|running| running.shared.file.len())
     }
 }
 

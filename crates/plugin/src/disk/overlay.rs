@@ -32,14 +32,7 @@ struct Above {
 impl<B: StorageBackend> Overlay<B> {
     pub(super) fn new(below: B) -> io::Result<Overlay<B>> {
         let length = below.len()?;
-        Ok(Overlay {
-            below,
-            above: Mutex::new(Above {
-                length,
-                below_length: length,
-                blocks: BTreeMap::new(),
-            }),
-        })
+        Ok(Overlay { below, above: Mutex::new(Above { length, below_length: length, blocks: BTreeMap::new() }) })
     }
 
     fn above(&self) -> MutexGuard<'_, Above> {
@@ -49,10 +42,7 @@ impl<B: StorageBackend> Overlay<B> {
     /// What the file has in `[offset, offset + out)`, zeros behind its end.
     fn read_below(&self, above: &Above, offset: u64, out: &mut [u8]) -> io::Result<()> {
         out.fill(0);
-        let there = above
-            .below_length
-            .saturating_sub(offset)
-            .min(out.len() as u64);
+        let there = above.below_length.saturating_sub(offset).min(out.len() as u64);
         match out.get_mut(..usize::try_from(there).unwrap_or(0)) {
             Some(part) if !part.is_empty() => self.below.read(offset, part),
             _ => Ok(()),
@@ -92,11 +82,7 @@ impl<B: StorageBackend> StorageBackend for Overlay<B> {
         if length < above.length {
             above.blocks.split_off(&length.div_ceil(BLOCK));
             let cut = (length % BLOCK) as usize;
-            if let Some(tail) = above
-                .blocks
-                .get_mut(&(length / BLOCK))
-                .and_then(|block| block.get_mut(cut..))
-            {
+            if let Some(tail) = above.blocks.get_mut(&(length / BLOCK)).and_then(|block| block.get_mut(cut..)) {
                 tail.fill(0);
             }
             above.below_length = above.below_length.min(length);

@@ -12,9 +12,7 @@ use tokio::sync::oneshot;
 
 use super::Shared;
 use super::file::Trouble;
-use super::layout::{
-    BODIES, CURRENT, META, META_LAYOUT, META_STORED, VERSIONS, VersionMeta, hash, pack,
-};
+use super::layout::{BODIES, CURRENT, META, META_LAYOUT, META_STORED, VERSIONS, VersionMeta, hash, pack};
 use super::{LAYOUT, now_ms};
 use crate::api::{Failure, Stamp, StoreTrouble};
 use crate::fence::Fence;
@@ -48,9 +46,7 @@ pub(super) enum Task {
 impl Task {
     pub(super) fn bytes(&self) -> usize {
         match self {
-            Task::Set {
-                group, description, ..
-            } => group.len() + description.len(),
+            Task::Set { group, description, .. } => group.len() + description.len(),
             Task::Delete { group, .. } => group.len(),
             Task::Probe => 0,
         }
@@ -73,12 +69,7 @@ pub(super) fn run(shared: &Arc<Shared>, queue: &Receiver<Work>) {
         }
         if Instant::now() >= next_sweep {
             let more = sweep(shared, now_ms()).unwrap_or(false);
-            next_sweep = Instant::now()
-                + if more {
-                    Duration::from_secs(1)
-                } else {
-                    SWEEP_EVERY
-                };
+            next_sweep = Instant::now() + if more { Duration::from_secs(1) } else { SWEEP_EVERY };
         }
     }
 }
@@ -91,15 +82,7 @@ fn carry_out(shared: &Shared, fence: &mut Fence, batch: Vec<Work>) {
         cache.committed();
         for (work, result) in batch.iter().zip(&results) {
             match (&work.task, result) {
-                (
-                    Task::Set {
-                        group,
-                        epoch,
-                        description,
-                        ..
-                    },
-                    Ok(Applied::Yes),
-                ) => {
+                (Task::Set { group, epoch, description, .. }, Ok(Applied::Yes)) => {
                     cache.put(group, *epoch, Bytes::copy_from_slice(description));
                 }
                 (Task::Set { .. } | Task::Delete { .. }, Ok(Applied::No)) | (Task::Probe, _) => {}
@@ -108,9 +91,7 @@ fn carry_out(shared: &Shared, fence: &mut Fence, batch: Vec<Work>) {
         }
     }
     for (work, result) in batch.into_iter().zip(results) {
-        shared
-            .queued_bytes
-            .fetch_sub(work.task.bytes(), Ordering::Relaxed);
+        shared.queued_bytes.fetch_sub(work.task.bytes(), Ordering::Relaxed);
         // Who asked may have gone.
         let _ = work.done.send(result.map(|_| ()));
     }
@@ -123,11 +104,7 @@ enum Applied {
     No,
 }
 
-fn write_batch(
-    shared: &Shared,
-    fence: &mut Fence,
-    batch: &[Work],
-) -> Vec<Result<Applied, Failure>> {
+fn write_batch(shared: &Shared, fence: &mut Fence, batch: &[Work]) -> Vec<Result<Applied, Failure>> {
     let packed: Vec<Option<(Vec<u8>, [u8; 32])>> = batch
         .iter()
         .map(|work| match &work.task {
@@ -142,28 +119,18 @@ fn write_batch(
         let mut applied: Vec<(&str, Stamp)> = Vec::new();
         for (work, packed) in batch.iter().zip(&packed) {
             let late = |group: &str, stamp: Stamp| {
-                let in_batch = applied
-                    .iter()
-                    .any(|(g, s)| *g == group && stamp.sequence < s.sequence);
+                let in_batch = applied.iter().any(|(g, s)| *g == group && stamp.sequence < s.sequence);
                 stamp.sequence != 0 && (in_batch || !fence.admits(group, stamp))
             };
             results.push(match &work.task {
-                Task::Set { group, stamp, .. } | Task::Delete { group, stamp }
-                    if late(group, *stamp) =>
-                {
+                Task::Set { group, stamp, .. } | Task::Delete { group, stamp } if late(group, *stamp) => {
                     Ok(Applied::No)
                 }
-                Task::Set {
-                    group,
-                    epoch,
-                    description,
-                    stamp,
-                } => {
+                Task::Set { group, epoch, description, stamp } => {
                     let Some((packed, hash)) = packed else {
                         continue;
                     };
-                    let result =
-                        tables.set(group, *epoch, description.len(), packed, *hash, *stamp)?;
+                    let result = tables.set(group, *epoch, description.len(), packed, *hash, *stamp)?;
                     if result.is_ok() {
                         applied.push((group, *stamp));
                     }
@@ -253,8 +220,7 @@ impl<'t> Tables<'t> {
         hash: [u8; 32],
         stamp: Stamp,
     ) -> Result<Result<(), Failure>, redb::Error> {
-        let (Ok(length), Ok(packed_length)) = (u32::try_from(length), u32::try_from(packed.len()))
-        else {
+        let (Ok(length), Ok(packed_length)) = (u32::try_from(length), u32::try_from(packed.len())) else {
             return Ok(Err(too_large(length)));
         };
         if length as usize > MAX_DESCRIPTION_BYTES {
@@ -264,27 +230,16 @@ impl<'t> Tables<'t> {
             return Ok(Ok(()));
         }
         let at = if stamp.at == 0 { now_ms() } else { stamp.at };
-        let meta = VersionMeta {
-            at,
-            epoch,
-            hash,
-            length,
-            packed: packed_length,
-        };
+        let meta = VersionMeta { at, epoch, hash, length, packed: packed_length };
         let weight = meta.weight(group);
         if !self.make_room(weight)? {
             return Ok(Err(self.full(weight)));
         }
-        let version = match self
-            .versions
-            .range((group, 0)..=(group, u64::MAX))?
-            .next_back()
-        {
+        let version = match self.versions.range((group, 0)..=(group, u64::MAX))?.next_back() {
             Some(last) => last?.0.value().1 + 1,
             None => 1,
         };
-        self.versions
-            .insert((group, version), meta.encode().as_slice())?;
+        self.versions.insert((group, version), meta.encode().as_slice())?;
         self.bodies.insert((group, version), packed)?;
         self.current.insert(group, (epoch, version))?;
         self.stored = self.stored.saturating_add(weight);
@@ -308,33 +263,16 @@ impl<'t> Tables<'t> {
     }
 
     /// Whether exactly this is stored already, down to the bytes in the file: a damaged copy must be written again.
-    fn holds(
-        &self,
-        group: &str,
-        epoch: i32,
-        packed: &[u8],
-        hash: &[u8; 32],
-    ) -> Result<bool, redb::Error> {
-        let Some(version) = self
-            .current
-            .get(group)?
-            .map(|v| v.value())
-            .filter(|(at, _)| *at == epoch)
-            .map(|(_, v)| v)
+    fn holds(&self, group: &str, epoch: i32, packed: &[u8], hash: &[u8; 32]) -> Result<bool, redb::Error> {
+        let Some(version) = self.current.get(group)?.map(|v| v.value()).filter(|(at, _)| *at == epoch).map(|(_, v)| v)
         else {
             return Ok(false);
         };
-        let known = self
-            .versions
-            .get((group, version))?
-            .and_then(|v| VersionMeta::decode(v.value()).ok());
+        let known = self.versions.get((group, version))?.and_then(|v| VersionMeta::decode(v.value()).ok());
         if known.is_none_or(|meta| meta.hash != *hash || meta.epoch != epoch) {
             return Ok(false);
         }
-        Ok(self
-            .bodies
-            .get((group, version))?
-            .is_some_and(|body| body.value() == packed))
+        Ok(self.bodies.get((group, version))?.is_some_and(|body| body.value() == packed))
     }
 
     /// Bounds the history of one group, whose served version is `keep`.
@@ -358,17 +296,9 @@ impl<'t> Tables<'t> {
         Ok(())
     }
 
-    fn remove_version(
-        &mut self,
-        group: &str,
-        version: u64,
-        meta: &Option<VersionMeta>,
-    ) -> Result<(), redb::Error> {
+    fn remove_version(&mut self, group: &str, version: u64, meta: &Option<VersionMeta>) -> Result<(), redb::Error> {
         self.versions.remove((group, version))?;
-        let body = self
-            .bodies
-            .remove((group, version))?
-            .map_or(0, |body| body.value().len());
+        let body = self.bodies.remove((group, version))?.map_or(0, |body| body.value().len());
         // An unreadable entry is counted as what is certain of it.
         let weight = meta.as_ref().map_or(body as u64, |meta| meta.weight(group));
         self.stored = self.stored.saturating_sub(weight);
@@ -387,12 +317,7 @@ impl<'t> Tables<'t> {
             let (key, value) = entry?;
             let (group, version) = key.value();
             let meta = VersionMeta::decode(value.value()).ok();
-            if meta.as_ref().is_none_or(&wanted)
-                && self
-                    .current
-                    .get(group)?
-                    .is_none_or(|v| v.value().1 != version)
-            {
+            if meta.as_ref().is_none_or(&wanted) && self.current.get(group)?.is_none_or(|v| v.value().1 != version) {
                 found.push((group.to_owned(), version, meta));
                 if found.len() >= limit {
                     break;

@@ -18,10 +18,7 @@ pub const NAME: &str = "memory";
 
 const MAX_BYTES: Key = Key {
     name: "memory.max.bytes",
-    kind: Kind::Int {
-        min: 1,
-        max: 1 << 40,
-    },
+    kind: Kind::Int { min: 1, max: 1 << 40 },
     default: "268435456",
     about: "Bytes that all group ids and descriptions together may take; a set beyond them fails with store_full.",
 };
@@ -63,20 +60,11 @@ fn weight(group: &str, description: &Bytes) -> u64 {
 }
 
 impl State {
-    fn set(
-        &mut self,
-        group: &str,
-        epoch: i32,
-        description: &Bytes,
-        stamp: Stamp,
-    ) -> Result<(), Failure> {
+    fn set(&mut self, group: &str, epoch: i32, description: &Bytes, stamp: Stamp) -> Result<(), Failure> {
         if !self.fence.admits(group, stamp) {
             return Ok(());
         }
-        let before = self
-            .groups
-            .get(group)
-            .map_or(0, |(_, old)| weight(group, old));
+        let before = self.groups.get(group).map_or(0, |(_, old)| weight(group, old));
         let after = self.bytes - before + weight(group, description);
         if after > self.max_bytes {
             return Err(Failure::Store {
@@ -92,10 +80,7 @@ impl State {
             });
         }
         // A copy of our own: the bytes may be a window into something larger that is not counted.
-        self.groups.insert(
-            group.to_owned(),
-            (epoch, Bytes::copy_from_slice(description)),
-        );
+        self.groups.insert(group.to_owned(), (epoch, Bytes::copy_from_slice(description)));
         self.bytes = after;
         self.fence.applied(group, stamp);
         Ok(())
@@ -129,12 +114,7 @@ impl TopologyPlugin for MemoryStore {
     }
 
     fn get(&self, group: &str, epoch: i32) -> Call<Option<Bytes>> {
-        let found = self
-            .state()
-            .groups
-            .get(group)
-            .filter(|(at, _)| *at == epoch)
-            .map(|(_, bytes)| bytes.clone());
+        let found = self.state().groups.get(group).filter(|(at, _)| *at == epoch).map(|(_, bytes)| bytes.clone());
         Box::pin(ready(Ok(found)))
     }
 
@@ -150,12 +130,7 @@ impl TopologyPlugin for MemoryStore {
     }
 
     fn list(&self) -> Option<Call<Vec<(String, i32)>>> {
-        let all = self
-            .state()
-            .groups
-            .iter()
-            .map(|(group, (epoch, _))| (group.clone(), *epoch))
-            .collect();
+        let all = self.state().groups.iter().map(|(group, (epoch, _))| (group.clone(), *epoch)).collect();
         Some(Box::pin(ready(Ok(all))))
     }
 
@@ -174,12 +149,7 @@ mod tests {
 
     fn store(max: u64) -> MemoryStore {
         let store = MemoryStore::default();
-        store
-            .configure(&Config::from([(
-                MAX_BYTES.name.to_owned(),
-                max.to_string(),
-            )]))
-            .unwrap();
+        store.configure(&Config::from([(MAX_BYTES.name.to_owned(), max.to_string())])).unwrap();
         store
     }
 
@@ -197,10 +167,7 @@ mod tests {
         let store = store(10_000);
         now(store.set("g", 5, Bytes::from_static(b"five"), Stamp::default())).unwrap();
         now(store.set("g", 3, Bytes::from_static(b"three"), Stamp::default())).unwrap();
-        assert_eq!(
-            now(store.get("g", 3)),
-            Ok(Some(Bytes::from_static(b"three")))
-        );
+        assert_eq!(now(store.get("g", 3)), Ok(Some(Bytes::from_static(b"three"))));
         assert_eq!(now(store.get("g", 5)), Ok(None));
         now(store.delete("g", Stamp::default())).unwrap();
         now(store.delete("never there", Stamp::default())).unwrap();

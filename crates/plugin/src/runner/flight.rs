@@ -42,15 +42,9 @@ pub(super) struct InFlight {
 }
 
 impl InFlight {
-    pub(super) fn enter(
-        count: &Arc<AtomicUsize>,
-        permit: Option<OwnedSemaphorePermit>,
-    ) -> InFlight {
+    pub(super) fn enter(count: &Arc<AtomicUsize>, permit: Option<OwnedSemaphorePermit>) -> InFlight {
         count.fetch_add(1, Ordering::Relaxed);
-        InFlight {
-            count: count.clone(),
-            _permit: permit,
-        }
+        InFlight { count: count.clone(), _permit: permit }
     }
 }
 
@@ -92,14 +86,8 @@ impl Held {
         if counted.is_some() {
             self.in_flight = None;
         }
-        let read = self
-            .reader_of
-            .as_ref()
-            .map(|(lanes, group)| lanes.hang_read(group));
-        self.hung_place = Some(HungPlace {
-            counted,
-            _read: read,
-        });
+        let read = self.reader_of.as_ref().map(|(lanes, group)| lanes.hang_read(group));
+        self.hung_place = Some(HungPlace { counted, _read: read });
     }
 }
 
@@ -115,10 +103,7 @@ pub(super) struct Report {
 
 impl fmt::Debug for Report {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Report")
-            .field("op", &self.op)
-            .field("group", &self.group)
-            .finish_non_exhaustive()
+        f.debug_struct("Report").field("op", &self.op).field("group", &self.group).finish_non_exhaustive()
     }
 }
 
@@ -140,16 +125,8 @@ struct Parts<T> {
 }
 
 impl<T: Send + 'static> Flight<T> {
-    pub(super) fn new(
-        call: Call<T>,
-        held: Held,
-        report: Option<Report>,
-        deadline: Option<Instant>,
-    ) -> Flight<T> {
-        Flight {
-            parts: Some(Parts { call, held, report }),
-            deadline,
-        }
+    pub(super) fn new(call: Call<T>, held: Held, report: Option<Report>, deadline: Option<Instant>) -> Flight<T> {
+        Flight { parts: Some(Parts { call, held, report }), deadline }
     }
 
     /// Drives the call to its end or its deadline.
@@ -222,24 +199,9 @@ impl<T: Send + 'static> Parts<T> {
                 },
             };
             // Told before the lane is free, so that a later mutation of the group cannot be reported first.
-            if let Some(Report {
-                op,
-                group,
-                operation,
-                epoch,
-                tell,
-            }) = self.report.take()
-            {
+            if let Some(Report { op, group, operation, epoch, tell }) = self.report.take() {
                 let result = outcome.map(|_| ());
-                let _ = catch_unwind(AssertUnwindSafe(|| {
-                    tell(Late {
-                        op,
-                        group,
-                        operation,
-                        epoch,
-                        result,
-                    })
-                }));
+                let _ = catch_unwind(AssertUnwindSafe(|| tell(Late { op, group, operation, epoch, result })));
             }
             self.bury();
         });

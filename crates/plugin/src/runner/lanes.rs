@@ -77,19 +77,12 @@ impl Lanes {
     /// rid of the group.
     pub(super) fn enter(self: &Arc<Self>, group: &str, operation: Operation) -> Entry {
         let mut table = self.table();
-        let Table {
-            lanes,
-            waiting,
-            next_ticket,
-        } = &mut *table;
+        let Table { lanes, waiting, next_ticket } = &mut *table;
         let lane = lanes.entry(group.into()).or_default();
         match lane.holder {
             Holder::Nobody if lane.waiters.is_empty() => {
                 lane.holder = Holder::Running;
-                return Entry::Granted(LaneGuard {
-                    lanes: self.clone(),
-                    group: group.into(),
-                });
+                return Entry::Granted(LaneGuard { lanes: self.clone(), group: group.into() });
             }
             Holder::Hung if operation == Operation::Set => return Entry::Refused,
             _ if *waiting >= MAX_WAITING => return Entry::Refused,
@@ -98,40 +91,19 @@ impl Lanes {
         let (wake, woken) = oneshot::channel();
         *next_ticket += 1;
         *waiting += 1;
-        lane.waiters.push_back(Waiter {
-            ticket: *next_ticket,
-            operation,
-            wake,
-        });
-        Entry::Queued(
-            woken,
-            Place {
-                lanes: self.clone(),
-                group: group.into(),
-                ticket: *next_ticket,
-            },
-        )
+        lane.waiters.push_back(Waiter { ticket: *next_ticket, operation, wake });
+        Entry::Queued(woken, Place { lanes: self.clone(), group: group.into(), ticket: *next_ticket })
     }
 
     /// Whether a read of `group` may start: not when too many hang already.
     pub(super) fn admits_read(&self, group: &str) -> bool {
-        self.table()
-            .lanes
-            .get(group)
-            .is_none_or(|lane| lane.hung_reads < MAX_HUNG_READS_PER_GROUP)
+        self.table().lanes.get(group).is_none_or(|lane| lane.hung_reads < MAX_HUNG_READS_PER_GROUP)
     }
 
     /// A read of `group` hangs until the guard is dropped.
     pub(super) fn hang_read(self: &Arc<Self>, group: &str) -> HungRead {
-        self.table()
-            .lanes
-            .entry(group.into())
-            .or_default()
-            .hung_reads += 1;
-        HungRead {
-            lanes: self.clone(),
-            group: group.into(),
-        }
+        self.table().lanes.entry(group.into()).or_default().hung_reads += 1;
+        HungRead { lanes: self.clone(), group: group.into() }
     }
 
     fn hang(&self, group: &str) {
@@ -142,8 +114,7 @@ impl Lanes {
         lane.holder = Holder::Hung;
         let before = lane.waiters.len();
         // Dropping the sender tells the set that the lane is taken.
-        lane.waiters
-            .retain(|waiter| waiter.operation != Operation::Set);
+        lane.waiters.retain(|waiter| waiter.operation != Operation::Set);
         let gone = before - lane.waiters.len();
         table.waiting -= gone;
     }
@@ -155,11 +126,7 @@ impl Lanes {
                 return;
             };
             let next = lane.waiters.pop_front();
-            lane.holder = if next.is_some() {
-                Holder::Running
-            } else {
-                Holder::Nobody
-            };
+            lane.holder = if next.is_some() { Holder::Running } else { Holder::Nobody };
             let idle = lane.is_idle();
             table.waiting -= usize::from(next.is_some());
             table.forget_if(idle, group);
@@ -167,10 +134,7 @@ impl Lanes {
         };
         if let Some(waiter) = next {
             // Outside the lock: if the waiter has gone meanwhile, the guard comes back and leaves again.
-            let _ = waiter.wake.send(LaneGuard {
-                lanes: self.clone(),
-                group: group.into(),
-            });
+            let _ = waiter.wake.send(LaneGuard { lanes: self.clone(), group: group.into() });
         }
     }
 }
@@ -261,9 +225,7 @@ impl Drop for Place {
             return;
         };
         // Tickets grow along the queue.
-        let place = lane
-            .waiters
-            .binary_search_by_key(&self.ticket, |waiter| waiter.ticket);
+        let place = lane.waiters.binary_search_by_key(&self.ticket, |waiter| waiter.ticket);
         let gone = usize::from(place.is_ok_and(|at| lane.waiters.remove(at).is_some()));
         let idle = lane.is_idle();
         table.waiting -= gone;

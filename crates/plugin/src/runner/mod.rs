@@ -67,13 +67,7 @@ impl Default for RunnerConfig {
 impl RunnerConfig {
     /// `streamside.compat=kafka`: every call just runs (design §5).
     pub fn kafka() -> Self {
-        RunnerConfig {
-            call_timeout: None,
-            max_in_flight: None,
-            max_hung: 0,
-            lanes: false,
-            on_late: Arc::new(|_| {}),
-        }
+        RunnerConfig { call_timeout: None, max_in_flight: None, max_hung: 0, lanes: false, on_late: Arc::new(|_| {}) }
     }
 }
 
@@ -211,16 +205,11 @@ impl Runner {
             permits: config.max_in_flight.map(permits),
             in_flight: Arc::default(),
             waiting_for_permit: AtomicUsize::new(0),
-            hung: Arc::new(Hung {
-                now: AtomicUsize::new(0),
-                max: config.max_hung,
-            }),
+            hung: Arc::new(Hung { now: AtomicUsize::new(0), max: config.max_hung }),
             corrupt_reads: AtomicU64::new(0),
             config,
         };
-        Runner {
-            core: Arc::new(core),
-        }
+        Runner { core: Arc::new(core) }
     }
 
     /// The plugin itself.
@@ -238,28 +227,13 @@ impl Runner {
         description: Bytes,
         stamp: Stamp,
     ) -> impl Future<Output = Outcome<()>> + Send + use<> {
-        let call = Mutation {
-            op,
-            group: group.into(),
-            stamp,
-            change: Change::Set { epoch, description },
-        };
+        let call = Mutation { op, group: group.into(), stamp, change: Change::Set { epoch, description } };
         self.mutate(call)
     }
 
     /// Removes a group. `op` comes back in a [`Late`]. As with a set, the call takes the place in the lane.
-    pub fn delete(
-        &self,
-        op: u64,
-        group: &str,
-        stamp: Stamp,
-    ) -> impl Future<Output = Outcome<()>> + Send + use<> {
-        let call = Mutation {
-            op,
-            group: group.into(),
-            stamp,
-            change: Change::Delete,
-        };
+    pub fn delete(&self, op: u64, group: &str, stamp: Stamp) -> impl Future<Output = Outcome<()>> + Send + use<> {
+        let call = Mutation { op, group: group.into(), stamp, change: Change::Delete };
         self.mutate(call)
     }
 
@@ -274,19 +248,12 @@ impl Runner {
             return Outcome::Busy;
         };
         let mut held = core.held(permit);
-        held.reader_of = core
-            .config
-            .lanes
-            .then(|| (core.lanes.clone(), group.into()));
+        held.reader_of = core.config.lanes.then(|| (core.lanes.clone(), group.into()));
         let call = start(|| core.plugin.get(group, epoch));
         let outcome = core.fly(call, held, None).await;
         if let Outcome::Failure(Failure::Corrupt { message }) = &outcome {
             core.corrupt_reads.fetch_add(1, Ordering::Relaxed);
-            tracing::warn!(
-                group,
-                epoch,
-                "stored topology description is damaged: {message}"
-            );
+            tracing::warn!(group, epoch, "stored topology description is damaged: {message}");
             if core.config.lanes {
                 return Outcome::Ok(None);
             }
@@ -301,9 +268,7 @@ impl Runner {
 
     /// Versions of one group, newest first; `None` where the plugin keeps none.
     pub async fn history(&self, group: &str, limit: usize) -> Option<Outcome<Vec<Version>>> {
-        self.core
-            .optional(|plugin| plugin.history(group, limit))
-            .await
+        self.core.optional(|plugin| plugin.history(group, limit)).await
     }
 
     /// Whether the plugin can work now; `None` where it cannot tell.
@@ -313,9 +278,7 @@ impl Runner {
 
     /// Bytes the store occupies; `None` where it cannot tell.
     pub fn size_bytes(&self) -> Option<u64> {
-        catch_unwind(AssertUnwindSafe(|| self.core.plugin.size_bytes()))
-            .ok()
-            .flatten()
+        catch_unwind(AssertUnwindSafe(|| self.core.plugin.size_bytes())).ok().flatten()
     }
 
     /// Closes the plugin, once its calls have settled or were given up. May block.
@@ -399,10 +362,7 @@ impl Mutation {
 
     fn start(&self, core: &Core) -> Result<Call<()>, String> {
         start(|| match &self.change {
-            Change::Set { epoch, description } => {
-                core.plugin
-                    .set(&self.group, *epoch, description.clone(), self.stamp)
-            }
+            Change::Set { epoch, description } => core.plugin.set(&self.group, *epoch, description.clone(), self.stamp),
             Change::Delete => core.plugin.delete(&self.group, self.stamp),
         })
     }
@@ -443,11 +403,7 @@ impl Core {
         report: Option<Report>,
     ) -> Outcome<T> {
         match started {
-            Ok(call) => {
-                Flight::new(call, held, report, self.deadline())
-                    .land()
-                    .await
-            }
+            Ok(call) => Flight::new(call, held, report, self.deadline()).land().await,
             Err(text) => Outcome::Crashed(text),
         }
     }
@@ -463,9 +419,7 @@ impl Core {
     }
 
     fn deadline(&self) -> Option<Instant> {
-        self.config
-            .call_timeout
-            .map(|timeout| Instant::now() + timeout)
+        self.config.call_timeout.map(|timeout| Instant::now() + timeout)
     }
 
     /// A place in flight, waited for until `patience` ends. `Ok(None)`: there is no limit.

@@ -31,12 +31,7 @@ impl Scripted {
     /// The next call for `group` waits until the sender is used.
     fn hold(&self, group: &str) -> oneshot::Sender<Result<(), Failure>> {
         let (open, gate) = oneshot::channel();
-        self.gates
-            .lock()
-            .unwrap()
-            .entry(group.to_owned())
-            .or_default()
-            .insert(0, gate);
+        self.gates.lock().unwrap().entry(group.to_owned()).or_default().insert(0, gate);
         open
     }
 
@@ -58,9 +53,9 @@ impl Scripted {
         }
         match group {
             g if g.starts_with("panic") => panic!("panic in the call"),
-            g if g.starts_with("crash") => Box::pin(poll_fn(|_| -> Poll<Result<T, Failure>> {
-                panic!("panic in the future")
-            })),
+            g if g.starts_with("crash") => {
+                Box::pin(poll_fn(|_| -> Poll<Result<T, Failure>> { panic!("panic in the future") }))
+            }
             g if g.starts_with("grave") => {
                 let (grave, mut value) = (Grave, Some(value));
                 Box::pin(poll_fn(move |_| {
@@ -73,9 +68,9 @@ impl Scripted {
                 Ok(value)
             }),
             g if g.starts_with("hang") => Box::pin(pending()),
-            g if g.starts_with("corrupt") => Box::pin(ready(Err(Failure::Corrupt {
-                message: "its hash does not fit".to_owned(),
-            }))),
+            g if g.starts_with("corrupt") => {
+                Box::pin(ready(Err(Failure::Corrupt { message: "its hash does not fit".to_owned() })))
+            }
             _ => Box::pin(ready(Ok(value))),
         }
     }
@@ -118,22 +113,12 @@ fn bench(change: impl FnOnce(&mut RunnerConfig)) -> Bench {
         ..RunnerConfig::default()
     };
     change(&mut config);
-    Bench {
-        runner: Runner::new(plugin.clone(), config),
-        plugin,
-        late,
-    }
+    Bench { runner: Runner::new(plugin.clone(), config), plugin, late }
 }
 
 impl Bench {
     fn set(&self, op: u64, group: &str) -> impl Future<Output = Outcome<()>> + Send + use<> {
-        self.runner.set(
-            op,
-            group,
-            op as i32,
-            Bytes::from_static(b"d"),
-            Stamp::default(),
-        )
+        self.runner.set(op, group, op as i32, Bytes::from_static(b"d"), Stamp::default())
     }
     fn delete(&self, op: u64, group: &str) -> impl Future<Output = Outcome<()>> + Send + use<> {
         self.runner.delete(op, group, Stamp::default())
@@ -162,17 +147,10 @@ async fn h3_mutations_of_one_group_run_in_the_order_of_their_calls_whoever_polls
     assert_eq!(bench.set(4, "other").await, Outcome::Ok(()));
     open.send(Ok(())).unwrap();
     assert_eq!(
-        (
-            first.await.unwrap(),
-            second.await.unwrap(),
-            third.await.unwrap()
-        ),
+        (first.await.unwrap(), second.await.unwrap(), third.await.unwrap()),
         (Outcome::Ok(()), Outcome::Ok(()), Outcome::Ok(()))
     );
-    assert_eq!(
-        bench.plugin.calls(),
-        ["set1 g", "set4 other", "set1 g done", "delete g", "set3 g"]
-    );
+    assert_eq!(bench.plugin.calls(), ["set1 g", "set4 other", "set1 g done", "delete g", "set3 g"]);
     bench.idle();
 }
 
@@ -187,23 +165,12 @@ async fn h3_a_call_that_timed_out_keeps_its_lane_until_it_settles() {
         assert_eq!(first.await.unwrap(), Outcome::TimedOut);
         queued
     };
-    assert_eq!(
-        queued_set.await.unwrap(),
-        Outcome::Busy,
-        "a set does not wait behind a hung call"
-    );
+    assert_eq!(queued_set.await.unwrap(), Outcome::Busy, "a set does not wait behind a hung call");
     assert_eq!(bench.set(3, "g").await, Outcome::Busy);
     let began = Instant::now();
     assert_eq!(bench.delete(4, "g").await, Outcome::Busy);
-    assert_eq!(
-        began.elapsed().as_secs(),
-        10,
-        "a delete waits up to its deadline"
-    );
-    assert_eq!(
-        bench.runner.get("g", 0).await.map(|b| b.is_some()),
-        Outcome::Ok(true)
-    );
+    assert_eq!(began.elapsed().as_secs(), 10, "a delete waits up to its deadline");
+    assert_eq!(bench.runner.get("g", 0).await.map(|b| b.is_some()), Outcome::Ok(true));
     let stats = bench.runner.stats();
     assert_eq!((stats.in_flight, stats.hung, stats.lanes), (0, 1, 1));
 
@@ -212,18 +179,10 @@ async fn h3_a_call_that_timed_out_keeps_its_lane_until_it_settles() {
     open.send(Ok(())).unwrap();
     assert_eq!(waiting_delete.await.unwrap(), Outcome::Ok(()));
     let late = bench.late.recv().await.unwrap();
-    let expected = Late {
-        op: 1,
-        group: "g".into(),
-        operation: Operation::Set,
-        epoch: Some(1),
-        result: Outcome::Ok(()),
-    };
+    let expected =
+        Late { op: 1, group: "g".into(), operation: Operation::Set, epoch: Some(1), result: Outcome::Ok(()) };
     assert_eq!(late, expected);
-    assert_eq!(
-        bench.plugin.calls(),
-        ["set1 g", "get g", "set1 g done", "delete g"]
-    );
+    assert_eq!(bench.plugin.calls(), ["set1 g", "get g", "set1 g done", "delete g"]);
     bench.idle();
 }
 
@@ -234,14 +193,8 @@ async fn h3_a_late_failure_is_reported_too() {
     assert_eq!(bench.delete(7, "g").await, Outcome::TimedOut);
     open.send(Err(Failure::transient("too late"))).unwrap();
     let late = bench.late.recv().await.unwrap();
-    assert_eq!(
-        (late.op, late.operation, late.epoch),
-        (7, Operation::Delete, None)
-    );
-    assert_eq!(
-        late.result,
-        Outcome::Failure(Failure::transient("too late"))
-    );
+    assert_eq!((late.op, late.operation, late.epoch), (7, Operation::Delete, None));
+    assert_eq!(late.result, Outcome::Failure(Failure::transient("too late")));
     sleep(TICK).await;
     bench.idle();
 }
@@ -272,15 +225,9 @@ async fn h3_a_caller_that_goes_away_leaves_the_call_in_its_lane() {
     sleep(TICK).await;
     caller.abort();
     sleep(Duration::from_secs(9)).await;
-    assert_eq!(
-        (bench.runner.stats().in_flight, bench.runner.stats().hung),
-        (1, 0)
-    );
+    assert_eq!((bench.runner.stats().in_flight, bench.runner.stats().hung), (1, 0));
     sleep(Duration::from_secs(2)).await;
-    assert_eq!(
-        (bench.runner.stats().in_flight, bench.runner.stats().hung),
-        (0, 1)
-    );
+    assert_eq!((bench.runner.stats().in_flight, bench.runner.stats().hung), (0, 1));
     open.send(Ok(())).unwrap();
     assert_eq!(bench.late.recv().await.unwrap().op, 4);
     sleep(TICK).await;
@@ -290,25 +237,13 @@ async fn h3_a_caller_that_goes_away_leaves_the_call_in_its_lane() {
 #[tokio::test(start_paused = true)]
 async fn h3_a_panic_costs_the_call_that_met_it() {
     let bench = bench(|_| {});
-    for (group, text) in [
-        ("panic", "panic in the call"),
-        ("crash", "panic in the future"),
-    ] {
+    for (group, text) in [("panic", "panic in the call"), ("crash", "panic in the future")] {
         assert_eq!(bench.set(1, group).await, Outcome::Crashed(text.to_owned()));
-        assert_eq!(
-            bench.delete(2, group).await,
-            Outcome::Crashed(text.to_owned())
-        );
-        assert_eq!(
-            bench.runner.get(group, 0).await,
-            Outcome::Crashed(text.to_owned())
-        );
+        assert_eq!(bench.delete(2, group).await, Outcome::Crashed(text.to_owned()));
+        assert_eq!(bench.runner.get(group, 0).await, Outcome::Crashed(text.to_owned()));
     }
     assert_eq!(bench.set(1, "grave").await, Outcome::Ok(()));
-    assert_eq!(
-        bench.runner.list().await,
-        Some(Outcome::Crashed("panic in list".to_owned()))
-    );
+    assert_eq!(bench.runner.list().await, Some(Outcome::Crashed("panic in list".to_owned())));
     assert_eq!(bench.runner.health().await, None);
     bench.runner.close();
     assert_eq!(bench.set(3, "g").await, Outcome::Ok(()));
@@ -327,10 +262,7 @@ async fn h3_hung_calls_leave_the_limit_in_flight_until_their_cap() {
     };
     for n in [0, 2] {
         let (a, b) = (hang(n), hang(n + 1));
-        assert_eq!(
-            (a.await.unwrap(), b.await.unwrap()),
-            (Outcome::TimedOut, Outcome::TimedOut)
-        );
+        assert_eq!((a.await.unwrap(), b.await.unwrap()), (Outcome::TimedOut, Outcome::TimedOut));
     }
     // Three hang apart; the fourth keeps its place, so one place is left.
     let stats = bench.runner.stats();
@@ -355,10 +287,7 @@ async fn h3_reads_have_no_lane_wait_for_their_turn_and_one_groups_hang_is_its_ow
         })
         .collect();
     sleep(TICK).await;
-    assert_eq!(
-        (bench.runner.stats().in_flight, bench.runner.stats().waiting),
-        (2, 4)
-    );
+    assert_eq!((bench.runner.stats().in_flight, bench.runner.stats().waiting), (2, 4));
     for read in reads {
         assert!(read.await.unwrap());
     }
@@ -379,20 +308,14 @@ async fn h1_a_damaged_copy_reads_as_nothing_but_in_compat() {
     assert_eq!(bench.runner.get("corrupt", 0).await, Outcome::Ok(None));
     assert_eq!(bench.runner.stats().corrupt_reads, 1);
     let kafka = Runner::new(bench.plugin.clone(), RunnerConfig::kafka());
-    assert!(matches!(
-        kafka.get("corrupt", 0).await,
-        Outcome::Failure(Failure::Corrupt { .. })
-    ));
+    assert!(matches!(kafka.get("corrupt", 0).await, Outcome::Failure(Failure::Corrupt { .. })));
 }
 
 #[tokio::test(start_paused = true)]
 async fn design_5_in_compat_every_call_just_runs() {
     let bench = bench(|config| {
         let on_late = config.on_late.clone();
-        *config = RunnerConfig {
-            on_late,
-            ..RunnerConfig::kafka()
-        };
+        *config = RunnerConfig { on_late, ..RunnerConfig::kafka() };
     });
     let open = bench.plugin.hold("g");
     let first = tokio::spawn(bench.set(1, "g"));
@@ -417,24 +340,16 @@ async fn lanes_and_queues_are_bounded_and_shrink_back_to_nothing() {
     let open = bench.plugin.hold("g");
     let first = tokio::spawn(bench.set(0, "g"));
     sleep(TICK).await;
-    let waiting: Vec<_> = (0..crate::limits::MAX_WAITING)
-        .map(|n| bench.set(n as u64, "g"))
-        .collect();
+    let waiting: Vec<_> = (0..crate::limits::MAX_WAITING).map(|n| bench.set(n as u64, "g")).collect();
     assert_eq!(bench.runner.stats().waiting, crate::limits::MAX_WAITING);
     assert_eq!(bench.set(1, "g").await, Outcome::Busy);
-    assert_eq!(
-        bench.set(1, "not in that lane").await,
-        Outcome::Ok(()),
-        "a free lane needs no queue"
-    );
+    assert_eq!(bench.set(1, "not in that lane").await, Outcome::Ok(()), "a free lane needs no queue");
     drop(waiting);
     open.send(Ok(())).unwrap();
     first.await.unwrap();
     bench.idle();
 
-    let many: Vec<_> = (0..20_000)
-        .map(|n| bench.set(n, &format!("g{n}")))
-        .collect();
+    let many: Vec<_> = (0..20_000).map(|n| bench.set(n, &format!("g{n}"))).collect();
     assert_eq!(bench.runner.stats().lanes, 20_000);
     for call in many {
         assert_eq!(call.await, Outcome::Ok(()));
