@@ -32,10 +32,9 @@ pub fn split_describe(ids: &[String]) -> DescribeSplit<'_> {
     let mut split = DescribeSplit::default();
     for id in ids {
         if id.is_empty() {
-            split.refused.push(DescribedGroup {
-                error_code: ErrorCode::INVALID_GROUP_ID.0,
-                ..DescribedGroup::default()
-            });
+            split
+                .refused
+                .push(DescribedGroup { error_code: ErrorCode::INVALID_GROUP_ID.0, ..DescribedGroup::default() });
         } else {
             split.ids.push(id);
         }
@@ -77,10 +76,7 @@ pub fn join_describe(
 #[must_use]
 pub fn split_delete(ids: &[String]) -> Vec<&str> {
     let mut seen = HashSet::with_capacity(ids.len());
-    ids.iter()
-        .map(String::as_str)
-        .filter(|id| seen.insert(*id))
-        .collect()
+    ids.iter().map(String::as_str).filter(|id| seen.insert(*id)).collect()
 }
 
 /// One result of a delete in the form of `version` (spec kip1331 §6.2).
@@ -95,11 +91,7 @@ pub fn delete_result(
     let downgraded = old && error_code == ErrorCode::GROUP_DELETION_FAILED.0;
     DeletableGroupResult {
         group_id: group.to_owned(),
-        error_code: if downgraded {
-            ErrorCode::UNKNOWN_SERVER_ERROR.0
-        } else {
-            error_code
-        },
+        error_code: if downgraded { ErrorCode::UNKNOWN_SERVER_ERROR.0 } else { error_code },
         error_message: error_message.filter(|_| !old),
         ..DeletableGroupResult::default()
     }

@@ -44,11 +44,7 @@ impl Coordinator {
     #[must_use]
     pub fn new(config: Config) -> Self {
         let groups = Groups::new(&config);
-        Self {
-            config,
-            groups,
-            descriptions: Descriptions::default(),
-        }
+        Self { config, groups, descriptions: Descriptions::default() }
     }
 
     /// A coordinator with what the journal holds. Members' sessions start anew at `now`.
@@ -81,92 +77,41 @@ impl Coordinator {
     #[must_use]
     pub fn decide<'a>(&self, now: Now, input: Input<'a>) -> Decision<'a> {
         match input {
-            Input::Heartbeat {
-                request,
-                version,
-                client,
-            } => self.heartbeat(now, request, version, client),
-            Input::Push {
-                op,
-                group,
-                member,
-                topology_epoch,
-                payload,
-            } => {
+            Input::Heartbeat { request, version, client } => self.heartbeat(now, request, version, client),
+            Input::Push { op, group, member, topology_epoch, payload } => {
                 let facts = self.groups.facts(group);
                 let is_member = facts.is_some() && self.groups.is_member(group, member);
-                let push = Push {
-                    op,
-                    group,
-                    member,
-                    topology_epoch,
-                    payload,
-                };
-                self.descriptions
-                    .decide_push(&self.config, now, push, facts.as_ref(), is_member)
+                let push = Push { op, group, member, topology_epoch, payload };
+                self.descriptions.decide_push(&self.config, now, push, facts.as_ref(), is_member)
             }
             Input::SetOutcome { op, result, late } => {
                 let facts = self.facts_of_operation(op);
-                self.descriptions.decide_set_outcome(
-                    &self.config,
-                    now,
-                    op,
-                    result,
-                    late,
-                    facts.as_ref(),
-                )
+                self.descriptions.decide_set_outcome(&self.config, now, op, result, late, facts.as_ref())
             }
-            Input::Describe {
-                group,
-                include_description,
-            } => self.describe(group, include_description),
-            Input::GetOutcome {
-                group,
-                epoch,
-                token,
-                result,
-            } => {
-                let outcome = GetOutcome {
-                    group,
-                    epoch,
-                    token,
-                    result,
-                };
-                self.descriptions
-                    .decide_get_outcome(&self.config, now, outcome)
+            Input::Describe { group, include_description } => self.describe(group, include_description),
+            Input::GetOutcome { group, epoch, token, result } => {
+                let outcome = GetOutcome { group, epoch, token, result };
+                self.descriptions.decide_get_outcome(&self.config, now, outcome)
             }
             Input::Delete { op, group } => {
                 let facts = self.groups.facts(group);
                 let tombstones = self.groups.decide_delete(group);
-                self.descriptions.decide_delete(
-                    &self.config,
-                    now,
-                    op,
-                    group,
-                    facts.as_ref(),
-                    tombstones,
-                )
+                self.descriptions.decide_delete(&self.config, now, op, group, facts.as_ref(), tombstones)
             }
             Input::DeleteOutcome { op, result, late } => {
-                let group = self
-                    .descriptions
-                    .operation(op)
-                    .map(|operation| Arc::clone(&operation.group));
+                let group = self.descriptions.operation(op).map(|operation| Arc::clone(&operation.group));
                 let facts = group.as_ref().and_then(|group| self.groups.facts(group));
                 let tombstones = match &group {
                     Some(group) => self.groups.decide_delete(group),
                     None => Err(ErrorCode::GROUP_ID_NOT_FOUND),
                 };
                 let now_is = crate::description::delete::GroupNow { facts, tombstones };
-                self.descriptions
-                    .decide_delete_outcome(&self.config, op, result, late, now_is)
+                self.descriptions.decide_delete_outcome(&self.config, op, result, late, now_is)
             }
             Input::List => replied(Reply::Listed(self.groups.list())),
             Input::Tick => {
                 let mut decision = replied(Reply::Done);
-                decision
-                    .records
-                    .extend(self.groups.decide_tick(&self.config, now));
+                decision.records.extend(self.groups.decide_tick(&self.config, now));
                 decision
             }
             Input::Sweep => self.sweep(now),
@@ -175,12 +120,9 @@ impl Coordinator {
                     let facts = self.groups.facts(group)?;
                     Some((Arc::clone(group), facts.incarnation))
                 });
-                self.descriptions
-                    .decide_cleanup(&self.config, now, first_op, empty)
+                self.descriptions.decide_cleanup(&self.config, now, first_op, empty)
             }
-            Input::PluginListed { entries } => {
-                self.descriptions.decide_listed(&self.config, now, &entries)
-            }
+            Input::PluginListed { entries } => self.descriptions.decide_listed(&self.config, now, &entries),
             Input::Retry { group } => self.descriptions.decide_retry(group),
         }
     }
@@ -192,24 +134,12 @@ impl Coordinator {
         version: i16,
         client: ClientContext<'_>,
     ) -> Decision<'a> {
-        let decided = self
-            .groups
-            .decide_heartbeat(&self.config, now, request, version, client);
-        let mut decision = Decision {
-            records: decided.records,
-            now: decided.now,
-            after_durable: Vec::new(),
-            reply: None,
-        };
+        let decided = self.groups.decide_heartbeat(&self.config, now, request, version, client);
+        let mut decision =
+            Decision { records: decided.records, now: decided.now, after_durable: Vec::new(), reply: None };
         let mut response = decided.response;
         let ask = decided.facts.and_then(|facts| {
-            self.descriptions.solicit(
-                &self.config,
-                now,
-                &request.group_id,
-                &request.member_id,
-                &facts,
-            )
+            self.descriptions.solicit(&self.config, now, &request.group_id, &request.member_id, &facts)
         });
         if let Some(ask) = ask {
             response.topology_description_required = true;
@@ -223,30 +153,18 @@ impl Coordinator {
     /// One entry (spec kip1331 §5.1 steps 4 to 7).
     fn describe<'a>(&self, group: &str, include_description: bool) -> Decision<'a> {
         if group.is_empty() {
-            return described(
-                failed_entry(ErrorCode::INVALID_GROUP_ID, None, String::new()),
-                None,
-            );
+            return described(failed_entry(ErrorCode::INVALID_GROUP_ID, None, String::new()), None);
         }
         let Some(mut entry) = self.groups.describe(&self.config, group) else {
             let message = format!("Group {group} not found.");
-            return described(
-                failed_entry(
-                    ErrorCode::GROUP_ID_NOT_FOUND,
-                    Some(message),
-                    group.to_owned(),
-                ),
-                None,
-            );
+            return described(failed_entry(ErrorCode::GROUP_ID_NOT_FOUND, Some(message), group.to_owned()), None);
         };
         let mut read = None;
         if include_description && entry.error_code == 0 {
             entry.topology_description_status = NOT_STORED;
-            if let (Some(_), Some(facts), Some(id)) = (
-                &entry.topology,
-                self.groups.facts(group),
-                self.groups.group_id(group),
-            ) {
+            if let (Some(_), Some(facts), Some(id)) =
+                (&entry.topology, self.groups.facts(group), self.groups.group_id(group))
+            {
                 read = self.descriptions.read_for(&self.config, &id, &facts);
             }
         }
@@ -262,37 +180,28 @@ impl Coordinator {
             }
             if let Ok(tombstones) = self.groups.decide_delete(group) {
                 decision.records.extend(tombstones);
-                decision
-                    .records
-                    .extend(self.descriptions.forgotten(&self.config, group));
+                decision.records.extend(self.descriptions.forgotten(&self.config, group));
             }
         }
         let exists = |group: &str| self.groups.group_id(group).is_some();
-        decision.records.extend(
-            self.descriptions
-                .stale_windows(self.config.compat, now, exists),
-        );
+        decision.records.extend(self.descriptions.stale_windows(self.config.compat, now, exists));
         decision
     }
 
     fn facts_of_operation(&self, op: crate::input::OpId) -> Option<GroupFacts> {
-        self.descriptions
-            .operation(op)
-            .and_then(|operation| self.groups.facts(&operation.group))
+        self.descriptions.operation(op).and_then(|operation| self.groups.facts(&operation.group))
     }
 
     /// Applies one record of a decision.
     pub fn apply(&mut self, record: Record) {
         match record {
-            Record::Durable(Durable::Mark { group, value }) => self
-                .descriptions
-                .apply_mark(&group, value.map(|mark| *mark)),
+            Record::Durable(Durable::Mark { group, value }) => {
+                self.descriptions.apply_mark(&group, value.map(|mark| *mark))
+            }
             Record::Durable(durable) => self.groups.apply_durable(&durable),
             Record::Volatile(Volatile::Group(change)) => self.groups.apply_volatile(&change),
             Record::Volatile(Volatile::Description(change)) => self.descriptions.apply(change),
-            Record::Volatile(Volatile::Journalled { group, position }) => {
-                self.groups.journalled(&group, position)
-            }
+            Record::Volatile(Volatile::Journalled { group, position }) => self.groups.journalled(&group, position),
         }
     }
 
@@ -343,10 +252,7 @@ impl Coordinator {
     /// Name and size of every table, for tests against leaks.
     #[must_use]
     pub fn maps_len(&self) -> Vec<(&'static str, usize)> {
-        let mut sizes = vec![
-            ("groups", self.groups.len()),
-            ("members", self.groups.member_count()),
-        ];
+        let mut sizes = vec![("groups", self.groups.len()), ("members", self.groups.member_count())];
         sizes.extend(self.descriptions.maps_len());
         sizes
     }
@@ -359,25 +265,14 @@ impl Coordinator {
 }
 
 fn replied<'a>(reply: Reply<'a>) -> Decision<'a> {
-    Decision {
-        reply: Some(reply),
-        ..Decision::default()
-    }
+    Decision { reply: Some(reply), ..Decision::default() }
 }
 
 fn described<'a>(entry: DescribedGroup, read: Option<crate::decision::Read>) -> Decision<'a> {
-    replied(Reply::Described {
-        entry: Box::new(entry),
-        read,
-    })
+    replied(Reply::Described { entry: Box::new(entry), read })
 }
 
 /// An entry that only carries an error.
 fn failed_entry(code: ErrorCode, message: Option<String>, group: String) -> DescribedGroup {
-    DescribedGroup {
-        error_code: code.0,
-        error_message: message,
-        group_id: group,
-        ..DescribedGroup::default()
-    }
+    DescribedGroup { error_code: code.0, error_message: message, group_id: group, ..DescribedGroup::default() }
 }

@@ -33,30 +33,14 @@ pub enum Reply<'a> {
     /// To [`crate::Input::Heartbeat`].
     Heartbeat(StreamsGroupHeartbeatResponse<'a>),
     /// To a push: the whole body (throttle time aside).
-    Push {
-        op: OpId,
-        error_code: i16,
-        error_message: Option<String>,
-        reason: Option<&'static str>,
-    },
+    Push { op: OpId, error_code: i16, error_message: Option<String>, reason: Option<&'static str> },
     /// To [`crate::Input::Describe`].
-    Described {
-        entry: Box<DescribedGroup>,
-        read: Option<Read>,
-    },
+    Described { entry: Box<DescribedGroup>, read: Option<Read> },
     /// To [`crate::Input::GetOutcome`]: `TopologyDescriptionStatus`, and the encoded description when it is AVAILABLE (3).
     /// `fatal`: the plugin is broken beyond this call, and under `Compat::Kafka` the whole batch answers -1.
-    Attached {
-        status: i8,
-        description: Option<Bytes>,
-        fatal: bool,
-    },
+    Attached { status: i8, description: Option<Bytes>, fatal: bool },
     /// To one id of a DeleteGroups, in v3 form; see `batch` for older versions.
-    Deleted {
-        op: OpId,
-        error_code: i16,
-        error_message: Option<String>,
-    },
+    Deleted { op: OpId, error_code: i16, error_message: Option<String> },
     /// To [`crate::Input::List`].
     Listed(Vec<ListedGroup>),
     /// To the inputs that answer nothing.
@@ -90,19 +74,9 @@ pub enum Effect {
     /// Call the plugin's set. Mutations of one group go into its lane in the order of their sequences, which is the order
     /// of the decisions. The outcome comes back as [`crate::Input::SetOutcome`]. `sequence` grows per group over
     /// all its mutations.
-    PluginSet {
-        op: OpId,
-        group: GroupId,
-        epoch: i32,
-        description: Bytes,
-        sequence: u64,
-    },
+    PluginSet { op: OpId, group: GroupId, epoch: i32, description: Bytes, sequence: u64 },
     /// Call the plugin's delete; the outcome comes back as [`crate::Input::DeleteOutcome`].
-    PluginDelete {
-        op: OpId,
-        group: GroupId,
-        sequence: u64,
-    },
+    PluginDelete { op: OpId, group: GroupId, sequence: u64 },
     /// Record a value on one of the sixteen sensors' eight meters (spec kip1331 §10.1).
     Record(Sensor, u64),
     /// One log line.

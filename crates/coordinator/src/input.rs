@@ -38,10 +38,7 @@ pub enum PluginFailure {
     /// The plugin will never accept this; the message goes to the pushing client as it is.
     Permanent { message: Option<String> },
     /// The plugin may accept it later; the message goes to the pushing client as it is.
-    Transient {
-        message: Option<String>,
-        retry_after_ms: Option<u64>,
-    },
+    Transient { message: Option<String>, retry_after_ms: Option<u64> },
     /// The call broke the contract (Kafka: it threw, or gave no future).
     Contract,
     /// The plugin reported that it is broken beyond this call (Kafka: a synchronous `Error`).
@@ -59,45 +56,19 @@ pub enum PluginFailure {
 #[allow(missing_docs)]
 pub enum Input<'a> {
     /// StreamsGroupHeartbeat, any member epoch. Decided in one step, answered by [`crate::Reply::Heartbeat`].
-    Heartbeat {
-        request: &'a StreamsGroupHeartbeatRequest<'a>,
-        version: i16,
-        client: ClientContext<'a>,
-    },
+    Heartbeat { request: &'a StreamsGroupHeartbeatRequest<'a>, version: i16, client: ClientContext<'a> },
     /// StreamsGroupTopologyDescriptionUpdate; payload already converted, its refusal (if any) inside.
-    Push {
-        op: OpId,
-        group: &'a str,
-        member: &'a str,
-        topology_epoch: i32,
-        payload: PreparedPush,
-    },
+    Push { op: OpId, group: &'a str, member: &'a str, topology_epoch: i32, payload: PreparedPush },
     /// What became of [`crate::Effect::PluginSet`]. `late`: the reply went out before (deadline), H3.
-    SetOutcome {
-        op: OpId,
-        result: Result<(), PluginFailure>,
-        late: bool,
-    },
+    SetOutcome { op: OpId, result: Result<(), PluginFailure>, late: bool },
     /// One entry of StreamsGroupDescribe. Answered by [`crate::Reply::Described`], which may ask for a read.
-    Describe {
-        group: &'a str,
-        include_description: bool,
-    },
+    Describe { group: &'a str, include_description: bool },
     /// What became of the read that a described entry asked for; answered by [`crate::Reply::Attached`].
-    GetOutcome {
-        group: &'a str,
-        epoch: i32,
-        token: ReadToken,
-        result: Result<Option<Bytes>, PluginFailure>,
-    },
+    GetOutcome { group: &'a str, epoch: i32, token: ReadToken, result: Result<Option<Bytes>, PluginFailure> },
     /// One id of DeleteGroups. Answered by [`crate::Reply::Deleted`], at once or after [`Input::DeleteOutcome`].
     Delete { op: OpId, group: &'a str },
     /// What became of [`crate::Effect::PluginDelete`], whoever asked for it.
-    DeleteOutcome {
-        op: OpId,
-        result: Result<(), PluginFailure>,
-        late: bool,
-    },
+    DeleteOutcome { op: OpId, result: Result<(), PluginFailure>, late: bool },
     /// All streams groups; answered by [`crate::Reply::Listed`].
     List,
     /// Timers: sessions, rebalance time-outs, delays. Call it when `Coordinator::next_deadline` has passed.

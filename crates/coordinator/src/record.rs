@@ -8,8 +8,7 @@ use serde::de::DeserializeOwned;
 
 use crate::description::{DescriptionChange, Mark};
 use crate::group::{
-    CurrentAssignment, GroupChange, GroupMetadata, MemberMetadata, StoredTopology, TargetMetadata,
-    Tasks,
+    CurrentAssignment, GroupChange, GroupMetadata, MemberMetadata, StoredTopology, TargetMetadata, Tasks,
 };
 
 /// A group id, shared.
@@ -31,43 +30,19 @@ pub enum Record {
 #[allow(missing_docs)]
 pub enum Durable {
     /// Kind 17.
-    Group {
-        group: GroupId,
-        value: Option<GroupMetadata>,
-    },
+    Group { group: GroupId, value: Option<GroupMetadata> },
     /// Kind 19.
-    Member {
-        group: GroupId,
-        member: MemberId,
-        value: Option<MemberMetadata>,
-    },
+    Member { group: GroupId, member: MemberId, value: Option<MemberMetadata> },
     /// Kind 20.
-    TargetMetadata {
-        group: GroupId,
-        value: Option<TargetMetadata>,
-    },
+    TargetMetadata { group: GroupId, value: Option<TargetMetadata> },
     /// Kind 21.
-    TargetMember {
-        group: GroupId,
-        member: MemberId,
-        value: Option<Tasks>,
-    },
+    TargetMember { group: GroupId, member: MemberId, value: Option<Tasks> },
     /// Kind 22.
-    CurrentAssignment {
-        group: GroupId,
-        member: MemberId,
-        value: Option<CurrentAssignment>,
-    },
+    CurrentAssignment { group: GroupId, member: MemberId, value: Option<CurrentAssignment> },
     /// Kind 23.
-    Topology {
-        group: GroupId,
-        value: Option<Arc<StoredTopology>>,
-    },
+    Topology { group: GroupId, value: Option<Arc<StoredTopology>> },
     /// Ours, kind 1024: what we know about the stored description.
-    Mark {
-        group: GroupId,
-        value: Option<Box<Mark>>,
-    },
+    Mark { group: GroupId, value: Option<Box<Mark>> },
 }
 
 /// A change that is not journalled.
@@ -109,9 +84,7 @@ pub enum RecordError {
     #[error("journal entry of unknown kind {0}")]
     Kind(u16),
     /// A value of a newer release.
-    #[error(
-        "journal value of kind {kind} has version {version}, this release reads up to {VALUE_VERSION}"
-    )]
+    #[error("journal value of kind {kind} has version {version}, this release reads up to {VALUE_VERSION}")]
     Version {
         /// Of the entry.
         kind: u16,
@@ -153,9 +126,7 @@ impl Durable {
             Self::Member { group, member, .. } => (kind::MEMBER, group, Some(member)),
             Self::TargetMetadata { group, .. } => (kind::TARGET_METADATA, group, None),
             Self::TargetMember { group, member, .. } => (kind::TARGET_MEMBER, group, Some(member)),
-            Self::CurrentAssignment { group, member, .. } => {
-                (kind::CURRENT_ASSIGNMENT, group, Some(member))
-            }
+            Self::CurrentAssignment { group, member, .. } => (kind::CURRENT_ASSIGNMENT, group, Some(member)),
             Self::Topology { group, .. } => (kind::TOPOLOGY, group, None),
             Self::Mark { group, .. } => (kind::MARK, group, None),
         }
@@ -211,45 +182,18 @@ impl Durable {
         let text = |bytes| std::str::from_utf8(bytes).map_err(RecordError::KeyText);
         let group: GroupId = Arc::from(text(group)?);
         let member: MemberId = Arc::from(text(member)?);
-        let of_member = matches!(
-            kind,
-            kind::MEMBER | kind::TARGET_MEMBER | kind::CURRENT_ASSIGNMENT
-        );
+        let of_member = matches!(kind, kind::MEMBER | kind::TARGET_MEMBER | kind::CURRENT_ASSIGNMENT);
         if !of_member && !member.is_empty() {
             return Err(cut());
         }
         Ok(match kind {
-            kind::GROUP => Self::Group {
-                group,
-                value: decode(kind, value)?,
-            },
-            kind::MEMBER => Self::Member {
-                group,
-                member,
-                value: decode(kind, value)?,
-            },
-            kind::TARGET_METADATA => Self::TargetMetadata {
-                group,
-                value: decode(kind, value)?,
-            },
-            kind::TARGET_MEMBER => Self::TargetMember {
-                group,
-                member,
-                value: decode(kind, value)?,
-            },
-            kind::CURRENT_ASSIGNMENT => Self::CurrentAssignment {
-                group,
-                member,
-                value: decode(kind, value)?,
-            },
-            kind::TOPOLOGY => Self::Topology {
-                group,
-                value: decode(kind, value)?,
-            },
-            kind::MARK => Self::Mark {
-                group,
-                value: decode(kind, value)?,
-            },
+            kind::GROUP => Self::Group { group, value: decode(kind, value)? },
+            kind::MEMBER => Self::Member { group, member, value: decode(kind, value)? },
+            kind::TARGET_METADATA => Self::TargetMetadata { group, value: decode(kind, value)? },
+            kind::TARGET_MEMBER => Self::TargetMember { group, member, value: decode(kind, value)? },
+            kind::CURRENT_ASSIGNMENT => Self::CurrentAssignment { group, member, value: decode(kind, value)? },
+            kind::TOPOLOGY => Self::Topology { group, value: decode(kind, value)? },
+            kind::MARK => Self::Mark { group, value: decode(kind, value)? },
             unknown => return Err(RecordError::Kind(unknown)),
         })
     }
@@ -266,7 +210,5 @@ fn decode<T: DeserializeOwned>(kind: u16, value: &[u8]) -> Result<Option<T>, Rec
     if version > VALUE_VERSION {
         return Err(RecordError::Version { kind, version });
     }
-    postcard::from_bytes(body)
-        .map(Some)
-        .map_err(|source| RecordError::Value { kind, source })
+    postcard::from_bytes(body).map(Some).map_err(|source| RecordError::Value { kind, source })
 }

@@ -15,11 +15,7 @@ pub(super) const ASKS_PER_WINDOW: usize = 3;
 /// Milliseconds to wait after attempt `n`, with a fifth of jitter either way: min(cap, rand[0.8, 1.2) * base).
 #[must_use]
 pub fn delay(n: u32, jitter: u32) -> Millis {
-    let base = if n >= CAPPED_FROM {
-        CAP_MS
-    } else {
-        INITIAL_MS << n
-    };
+    let base = if n >= CAPPED_FROM { CAP_MS } else { INITIAL_MS << n };
     // 0.8 + 0.4 * jitter / 2^32, in fifths of 2^32: at most 2^22 * 2^35, which fits.
     let fifths = (4_u64 << 32) + 2 * u64::from(jitter);
     let scaled = (base * fifths / 5) >> 32;
@@ -69,42 +65,23 @@ impl Window {
     /// `arm_if_not_active`, its precondition met: `member` is asked.
     #[must_use]
     pub fn armed(old: Option<&Self>, epoch: i32, member: MemberId, now: Now) -> Self {
-        Self {
-            asked: smallvec![member],
-            ..Self::next(old, epoch, now, 0)
-        }
+        Self { asked: smallvec![member], ..Self::next(old, epoch, now, 0) }
     }
 
     /// `arm_or_extend`; `None`: no change. `retry_after`: the plugin's own wish, within the cap.
     #[must_use]
-    pub fn extended(
-        old: Option<&Self>,
-        epoch: i32,
-        now: Now,
-        retry_after: Option<u64>,
-    ) -> Option<Self> {
+    pub fn extended(old: Option<&Self>, epoch: i32, now: Now, retry_after: Option<u64>) -> Option<Self> {
         if old.is_some_and(|old| old.epoch > epoch) {
             return None;
         }
         let at_least = Millis::try_from(retry_after.unwrap_or(0).min(CAP_MS)).unwrap_or(0);
-        Some(Self {
-            answered: true,
-            ..Self::next(old, epoch, now, at_least)
-        })
+        Some(Self { answered: true, ..Self::next(old, epoch, now, at_least) })
     }
 
     /// The start of a repair chain: the first asking is due at once (H1).
     #[must_use]
     pub fn repair(epoch: i32, at: Millis) -> Self {
-        Self {
-            epoch,
-            arms: 0,
-            until: at,
-            repair: true,
-            answered: false,
-            asked: SmallVec::new(),
-            asked_at: at,
-        }
+        Self { epoch, arms: 0, until: at, repair: true, answered: false, asked: SmallVec::new(), asked_at: at }
     }
 
     /// Whether `member` is asked besides those who were and did not push (H6). `patience`: two heartbeat intervals.

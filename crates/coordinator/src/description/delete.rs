@@ -30,11 +30,7 @@ pub struct GroupNow {
 }
 
 pub(crate) fn deleted<'a>(op: OpId, code: ErrorCode, message: Option<&str>) -> Reply<'a> {
-    Reply::Deleted {
-        op,
-        error_code: code.0,
-        error_message: message.map(str::to_owned),
-    }
+    Reply::Deleted { op, error_code: code.0, error_message: message.map(str::to_owned) }
 }
 
 impl Descriptions {
@@ -58,14 +54,7 @@ impl Descriptions {
         let mut decision = Decision::default();
         match (tombstones, facts) {
             (Ok(_), Some(facts)) if self.defers_expiry(config, group) => {
-                self.begin_delete(
-                    &mut decision,
-                    now,
-                    op,
-                    &Arc::from(group),
-                    facts.incarnation,
-                    Purpose::Request,
-                );
+                self.begin_delete(&mut decision, now, op, &Arc::from(group), facts.incarnation, Purpose::Request);
             }
             (Ok(tombstones), _) => {
                 let group: GroupId = Arc::from(group);
@@ -82,10 +71,7 @@ impl Descriptions {
     pub(crate) fn forgotten(&self, config: &Config, group: &GroupId) -> SmallVec<[Record; 2]> {
         let mut records = SmallVec::new();
         if self.marks.contains_key(group) {
-            records.push(Record::Durable(Durable::Mark {
-                group: Arc::clone(group),
-                value: None,
-            }));
+            records.push(Record::Durable(Durable::Mark { group: Arc::clone(group), value: None }));
         }
         // Kafka keeps the window of a group whose deletion called no plugin.
         if config.compat == Compat::Streamside {
@@ -104,33 +90,19 @@ impl Descriptions {
         purpose: Purpose,
     ) {
         // Several deletes of one decision need sequences of their own.
-        let sequence = self
-            .next_sequence(now)
-            .saturating_add(decision.after_durable.len() as u64);
+        let sequence = self.next_sequence(now).saturating_add(decision.after_durable.len() as u64);
         let mark = self.marks.get(group).cloned().unwrap_or_default();
-        decision
-            .records
-            .extend(self.mark_record(group, mark.delete_begun(sequence, now.at)));
+        decision.records.extend(self.mark_record(group, mark.delete_begun(sequence, now.at)));
         let operation = Operation {
             group: Arc::clone(group),
-            kind: Kind::Delete {
-                purpose,
-                before: Box::new(mark),
-            },
+            kind: Kind::Delete { purpose, before: Box::new(mark) },
             sequence,
             incarnation,
             begun: now.at,
             replied: false,
         };
-        decision.records.push(volatile(DescriptionChange::Started {
-            op,
-            operation: Box::new(operation),
-        }));
-        decision.after_durable.push(Effect::PluginDelete {
-            op,
-            group: Arc::clone(group),
-            sequence,
-        });
+        decision.records.push(volatile(DescriptionChange::Started { op, operation: Box::new(operation) }));
+        decision.after_durable.push(Effect::PluginDelete { op, group: Arc::clone(group), sequence });
     }
 
     /// What became of a delete call (spec kip1331 §6.1 steps 9 to 11, §7.3 steps 7 to 9). `group_now`: the
@@ -166,22 +138,19 @@ impl Descriptions {
                 decision.now.push(Effect::Record(Sensor::DeleteSuccess, 1));
                 decision.records.extend(self.window_ended(group));
                 let mark = self.marks.get(group).cloned().unwrap_or_default();
-                // Ours: a newer push means that the plugin holds a copy again, and another making is not ours to touch.
+                // Ours: after a newer push the plugin holds a copy again, and another making is not ours to touch.
+                let pushed_since =
+                    [mark.served, mark.pending].iter().flatten().any(|copy| copy.sequence > operation.sequence);
                 let current = config.compat == Compat::Kafka
-                    || (mark.sequence <= operation.sequence
-                        && facts.is_none_or(|facts| facts.incarnation == operation.incarnation));
+                    || (!pushed_since && facts.is_none_or(|facts| facts.incarnation == operation.incarnation));
                 match tombstones {
                     // The group had members meanwhile, so it is not the empty one that was to be deleted.
-                    Ok(_) if answers && !current => {
-                        reply = deleted(op, ErrorCode::NON_EMPTY_GROUP, None)
-                    }
+                    Ok(_) if answers && !current => reply = deleted(op, ErrorCode::NON_EMPTY_GROUP, None),
                     Ok(tombstones) if answers => {
                         decision.records.extend(tombstones);
                         if self.marks.contains_key(group) {
                             let group = Arc::clone(group);
-                            decision
-                                .records
-                                .push(Record::Durable(Durable::Mark { group, value: None }));
+                            decision.records.push(Record::Durable(Durable::Mark { group, value: None }));
                         }
                         reply = deleted(op, ErrorCode::NONE, None);
                     }
@@ -201,14 +170,10 @@ impl Descriptions {
                 if !fatal {
                     decision.now.push(Effect::Record(Sensor::DeleteError, 1));
                 }
-                decision
-                    .now
-                    .extend(failure_line(config, group, "delete", None, &failure));
+                decision.now.extend(failure_line(config, group, "delete", None, &failure));
                 if failure == PluginFailure::Busy && facts.is_some() {
                     let mark = self.marks.get(group).cloned().unwrap_or_default();
-                    decision.records.extend(
-                        self.mark_record(group, mark.withdrawn(operation.sequence, before)),
-                    );
+                    decision.records.extend(self.mark_record(group, mark.withdrawn(operation.sequence, before)));
                 }
                 if failure == PluginFailure::TimedOut && !late {
                     end = DescriptionChange::Replied { op };
@@ -236,10 +201,7 @@ impl Descriptions {
         first_op: OpId,
         empty: impl Iterator<Item = (GroupId, u64)>,
     ) -> Decision<'a> {
-        let mut decision = Decision {
-            reply: Some(Reply::Done),
-            ..Decision::default()
-        };
+        let mut decision = Decision { reply: Some(Reply::Done), ..Decision::default() };
         if config.plugin.is_none() {
             return decision;
         }
@@ -250,21 +212,12 @@ impl Descriptions {
             if config.compat == Compat::Streamside && self.lanes.contains_key(&group) {
                 continue;
             }
-            self.begin_delete(
-                &mut decision,
-                now,
-                op,
-                &group,
-                incarnation,
-                Purpose::Cleanup,
-            );
+            self.begin_delete(&mut decision, now, op, &group, incarnation, Purpose::Cleanup);
             op = OpId(op.0.wrapping_add(1));
             eligible += 1;
         }
         if eligible > 0 {
-            decision
-                .now
-                .push(Effect::Record(Sensor::CleanupEligible, eligible));
+            decision.now.push(Effect::Record(Sensor::CleanupEligible, eligible));
         }
         decision
     }

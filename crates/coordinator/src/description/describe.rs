@@ -48,27 +48,13 @@ impl Descriptions {
     pub fn read_for(&self, config: &Config, group: &GroupId, facts: &GroupFacts) -> Option<Read> {
         config.plugin.as_ref()?;
         let token = self.marks.get(group)?.readable(config.compat, facts)?;
-        Some(Read {
-            group: Arc::clone(group),
-            epoch: facts.topology_epoch,
-            token,
-        })
+        Some(Read { group: Arc::clone(group), epoch: facts.topology_epoch, token })
     }
 
     /// Attaches what was read. Under our rules a copy that is not there unmarks the group (H1).
     #[must_use]
-    pub fn decide_get_outcome<'a>(
-        &self,
-        config: &Config,
-        now: Now,
-        outcome: GetOutcome<'_>,
-    ) -> Decision<'a> {
-        let GetOutcome {
-            group,
-            epoch,
-            token,
-            result,
-        } = outcome;
+    pub fn decide_get_outcome<'a>(&self, config: &Config, now: Now, outcome: GetOutcome<'_>) -> Decision<'a> {
+        let GetOutcome { group, epoch, token, result } = outcome;
         let mut decision = Decision::default();
         let read = match result {
             Ok(read) => read,
@@ -79,8 +65,7 @@ impl Descriptions {
             Judged::Good(bytes) => {
                 decision.now.push(Effect::Record(Sensor::GetSuccess, 1));
                 // A good read ends a repair chain.
-                if !token.uncertain && self.windows.get(&group).is_some_and(|window| window.repair)
-                {
+                if !token.uncertain && self.windows.get(&group).is_some_and(|window| window.repair) {
                     decision.records.push(window_record(&group, None));
                 }
                 (AVAILABLE, Some(bytes))
@@ -90,11 +75,7 @@ impl Descriptions {
                 (NOT_STORED, None)
             }
             Judged::Lost { null } => {
-                let sensor = if null {
-                    Sensor::GetSuccess
-                } else {
-                    Sensor::GetError
-                };
+                let sensor = if null { Sensor::GetSuccess } else { Sensor::GetError };
                 decision.now.push(Effect::Record(sensor, 1));
                 if config.compat == Compat::Streamside {
                     self.unmark(&mut decision, now, &group, epoch, token, null);
@@ -104,11 +85,7 @@ impl Descriptions {
                 }
             }
         };
-        decision.reply = Some(Reply::Attached {
-            status,
-            description,
-            fatal: false,
-        });
+        decision.reply = Some(Reply::Attached { status, description, fatal: false });
         decision
     }
 
@@ -127,28 +104,12 @@ impl Descriptions {
             return Judged::Good(bytes);
         }
         // A push may have settled since the read began.
-        let settled = self
-            .marks
-            .get(group)
-            .and_then(|mark| mark.served)
-            .is_some_and(|served| served.hash == hash);
-        if settled {
-            Judged::Good(bytes)
-        } else {
-            Judged::Hidden
-        }
+        let settled = self.marks.get(group).and_then(|mark| mark.served).is_some_and(|served| served.hash == hash);
+        if settled { Judged::Good(bytes) } else { Judged::Hidden }
     }
 
     /// H1, unless the mark is no longer the one that was read.
-    fn unmark(
-        &self,
-        decision: &mut Decision<'_>,
-        now: Now,
-        group: &GroupId,
-        epoch: i32,
-        token: ReadToken,
-        null: bool,
-    ) {
+    fn unmark(&self, decision: &mut Decision<'_>, now: Now, group: &GroupId, epoch: i32, token: ReadToken, null: bool) {
         let Some(mark) = self.marks.get(group) else {
             return;
         };
@@ -158,36 +119,19 @@ impl Descriptions {
         let hash = mark.served.map(|served| served.hash);
         let line = log::lost(group, if null { "null" } else { "corrupt" }, hash);
         decision.now.push(Effect::Log(LogLine::Warn(line)));
-        decision
-            .records
-            .extend(self.mark_record(group, mark.lost()));
-        decision
-            .records
-            .extend(self.repair_begun(group, epoch, now));
+        decision.records.extend(self.mark_record(group, mark.lost()));
+        decision.records.extend(self.repair_begun(group, epoch, now));
     }
 
     /// The first re-ask is at once; a chain that is under way goes on.
-    pub(super) fn repair_begun(
-        &self,
-        group: &GroupId,
-        epoch: i32,
-        now: Now,
-    ) -> Option<crate::record::Record> {
-        let going_on = self
-            .windows
-            .get(group)
-            .is_some_and(|window| window.repair && window.epoch == epoch);
+    pub(super) fn repair_begun(&self, group: &GroupId, epoch: i32, now: Now) -> Option<crate::record::Record> {
+        let going_on = self.windows.get(group).is_some_and(|window| window.repair && window.epoch == epoch);
         (!going_on).then(|| window_record(group, Some(Window::repair(epoch, now.at))))
     }
 }
 
 /// Read failures other than a missing copy change nothing (H1).
-fn failed<'a>(
-    config: &Config,
-    group: &str,
-    token: ReadToken,
-    failure: &PluginFailure,
-) -> Decision<'a> {
+fn failed<'a>(config: &Config, group: &str, token: ReadToken, failure: &PluginFailure) -> Decision<'a> {
     let mut decision = Decision::default();
     let fatal = *failure == PluginFailure::Fatal;
     if !(fatal && config.compat == Compat::Kafka) {
@@ -196,26 +140,15 @@ fn failed<'a>(
     match (config.compat, failure) {
         // Kafka logs failed futures alone, and a synchronous `Error` on its own.
         (Compat::Kafka, PluginFailure::Fatal) => {
-            decision
-                .now
-                .extend(failure_line(config, group, "get", token.served, failure));
+            decision.now.extend(failure_line(config, group, "get", token.served, failure));
         }
         (Compat::Kafka, PluginFailure::Contract) => {}
-        (Compat::Kafka, _) => decision
-            .now
-            .push(Effect::Log(LogLine::Warn(log::get_failed(group)))),
+        (Compat::Kafka, _) => decision.now.push(Effect::Log(LogLine::Warn(log::get_failed(group)))),
         (Compat::Streamside, _) => {
             let detail = log::plugin_failed(group, "get", reason_of(failure), token.served, None);
-            decision.now.push(Effect::Log(LogLine::Warn(format!(
-                "{} {detail}",
-                log::get_failed(group)
-            ))));
+            decision.now.push(Effect::Log(LogLine::Warn(format!("{} {detail}", log::get_failed(group)))));
         }
     }
-    decision.reply = Some(Reply::Attached {
-        status: ERROR,
-        description: None,
-        fatal,
-    });
+    decision.reply = Some(Reply::Attached { status: ERROR, description: None, fatal });
     decision
 }

@@ -12,15 +12,7 @@ use crate::decision::{Effect, LogLine};
 pub(super) fn printable(text: &str) -> Cow<'_, str> {
     if text.chars().any(char::is_control) {
         Cow::Owned(
-            text.chars()
-                .flat_map(|c| {
-                    if c.is_control() {
-                        c.escape_default().collect()
-                    } else {
-                        vec![c]
-                    }
-                })
-                .collect(),
+            text.chars().flat_map(|c| if c.is_control() { c.escape_default().collect() } else { vec![c] }).collect(),
         )
     } else {
         Cow::Borrowed(text)
@@ -67,10 +59,7 @@ pub(super) fn lost(group: &str, found: &str, hash: Option<DescriptionHash>) -> S
 
 /// The line of a failed read (spec kip1331 §5.2).
 pub(super) fn get_failed(group: &str) -> String {
-    format!(
-        "Topology description plugin getTopology failed for group {}.",
-        printable(group)
-    )
+    format!("Topology description plugin getTopology failed for group {}.", printable(group))
 }
 
 fn hex(hash: DescriptionHash) -> String {

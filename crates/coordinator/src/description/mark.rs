@@ -188,21 +188,13 @@ impl Mark {
     pub fn stored_for(&self, compat: Compat, facts: &GroupFacts) -> bool {
         match compat {
             Compat::Kafka => self.stored_epoch() == facts.topology_epoch,
-            Compat::Streamside => {
-                !self.uncertain && self.served.is_some_and(|served| served.fits(facts))
-            }
+            Compat::Streamside => !self.uncertain && self.served.is_some_and(|served| served.fits(facts)),
         }
     }
 
     /// The refusal that keeps members from being asked (spec kip1331 §3.2 row 7, H2).
     #[must_use]
-    pub fn refusal_for(
-        &self,
-        compat: Compat,
-        facts: &GroupFacts,
-        plugin: &str,
-        bounds: Bounds,
-    ) -> Option<&Refusal> {
+    pub fn refusal_for(&self, compat: Compat, facts: &GroupFacts, plugin: &str, bounds: Bounds) -> Option<&Refusal> {
         self.failed.as_ref().filter(|failed| {
             failed.epoch == facts.topology_epoch
                 && (compat == Compat::Kafka
@@ -216,8 +208,7 @@ impl Mark {
     /// Which copies a describe of the group may show; `None`: do not read (spec kip1331 §5.2, H4).
     #[must_use]
     pub fn readable(&self, compat: Compat, facts: &GroupFacts) -> Option<ReadToken> {
-        let hash_of =
-            |copy: Option<Handed>| copy.filter(|copy| copy.fits(facts)).map(|copy| copy.hash);
+        let hash_of = |copy: Option<Handed>| copy.filter(|copy| copy.fits(facts)).map(|copy| copy.hash);
         let (served, pending) = match compat {
             Compat::Kafka if self.stored_epoch() != facts.topology_epoch => return None,
             Compat::Kafka => (self.served.map(|served| served.hash), None),
@@ -272,11 +263,8 @@ impl Mark {
                 next.failed = None;
             }
             Compat::Streamside => {
-                let newest_copy = self
-                    .served
-                    .is_none_or(|served| served.sequence < handed.sequence);
-                let before_a_set =
-                    self.uncertain && self.pending.is_some() && handed.sequence < self.sequence;
+                let newest_copy = self.served.is_none_or(|served| served.sequence < handed.sequence);
+                let before_a_set = self.uncertain && self.pending.is_some() && handed.sequence < self.sequence;
                 if before_a_set && handed.sequence > self.cleared && newest_copy {
                     next.served = Some(handed);
                 }
@@ -348,13 +336,7 @@ impl Mark {
     /// The plugin turned out not to have the copy (H1). What else it holds is unknown, so a delete still calls it.
     #[must_use]
     pub fn lost(&self) -> Self {
-        Self {
-            served: None,
-            pending: None,
-            uncertain: true,
-            failed: None,
-            ..self.clone()
-        }
+        Self { served: None, pending: None, uncertain: true, failed: None, ..self.clone() }
     }
 
     /// The same bytes were pushed again for a group that may be another one of this name (H4, H12).
@@ -371,9 +353,6 @@ impl Mark {
     /// An operator's retry (H2).
     #[must_use]
     pub fn retried(&self) -> Self {
-        Self {
-            failed: None,
-            ..self.clone()
-        }
+        Self { failed: None, ..self.clone() }
     }
 }

@@ -47,15 +47,15 @@ use operation::Lane;
 /// go of it (spec kip1331 §3.3, known leak); memory must stay bounded.
 const KAFKA_GONE_WINDOW_MS: Millis = 24 * 3_600_000;
 
+/// More plugin calls than one shard can begin within a millisecond.
+const CALLS_PER_MS: u64 = 1 << 16;
+
 /// A volatile change of what is known about descriptions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum DescriptionChange {
     /// A group's window; `None` ends it.
-    Window {
-        group: GroupId,
-        window: Option<Box<Window>>,
-    },
+    Window { group: GroupId, window: Option<Box<Window>> },
     /// A plugin call is begun.
     Started { op: OpId, operation: Box<Operation> },
     /// Its answer is out, its outcome is awaited.
@@ -94,11 +94,7 @@ impl Descriptions {
         match mark {
             Some(mark) => {
                 self.sequence = self.sequence.max(mark.sequence);
-                if self
-                    .confirmed
-                    .get(group)
-                    .is_some_and(|c| mark.served.is_none_or(|s| s.sequence != *c))
-                {
+                if self.confirmed.get(group).is_some_and(|c| mark.served.is_none_or(|s| s.sequence != *c)) {
                     self.confirmed.remove(group);
                 }
                 self.marks.insert(Arc::clone(group), mark);
@@ -113,16 +109,10 @@ impl Descriptions {
     /// Applies a volatile change.
     pub fn apply(&mut self, change: DescriptionChange) {
         match change {
-            DescriptionChange::Window {
-                group,
-                window: Some(window),
-            } => {
+            DescriptionChange::Window { group, window: Some(window) } => {
                 self.windows.insert(group, *window);
             }
-            DescriptionChange::Window {
-                group,
-                window: None,
-            } => {
+            DescriptionChange::Window { group, window: None } => {
                 self.windows.remove(&group);
             }
             DescriptionChange::Started { op, operation } => {
@@ -209,17 +199,8 @@ impl Descriptions {
     }
 
     /// Windows whose group is gone end by themselves where no delete of ours ended them (H11).
-    pub(crate) fn stale_windows(
-        &self,
-        compat: Compat,
-        now: Now,
-        exists: impl Fn(&str) -> bool,
-    ) -> Vec<Record> {
-        let grace = if compat == Compat::Kafka {
-            KAFKA_GONE_WINDOW_MS
-        } else {
-            0
-        };
+    pub(crate) fn stale_windows(&self, compat: Compat, now: Now, exists: impl Fn(&str) -> bool) -> Vec<Record> {
+        let grace = if compat == Compat::Kafka { KAFKA_GONE_WINDOW_MS } else { 0 };
         let ended = |window: &Window| window.until.saturating_add(grace) <= now.at;
         self.windows
             .iter()
@@ -229,16 +210,11 @@ impl Descriptions {
     }
 
     fn operations_of(&self, group: &str) -> impl Iterator<Item = &Operation> {
-        self.lanes
-            .get(group)
-            .into_iter()
-            .flatten()
-            .filter_map(|op| self.operations.get(op))
+        self.lanes.get(group).into_iter().flatten().filter_map(|op| self.operations.get(op))
     }
 
     fn push_under_way(&self, group: &str, at: Millis) -> bool {
-        self.operations_of(group)
-            .any(|operation| operation.is_push_under_way(at))
+        self.operations_of(group).any(|operation| operation.is_push_under_way(at))
     }
 
     /// A call that timed out keeps its group's lane until it settles (H3).
@@ -246,22 +222,18 @@ impl Descriptions {
         self.operations_of(group).any(|operation| operation.replied)
     }
 
-    /// Grows over all calls of the shard, over restarts as well: never below the clock.
+    /// Grows over all calls of the shard. The clock in its upper part keeps it growing when a reload from the journal
+    /// forgets the group that the latest numbers were given to.
     fn next_sequence(&self, now: Now) -> u64 {
-        self.sequence
-            .saturating_add(1)
-            .max(u64::try_from(now.at).unwrap_or(0))
+        let of_clock = u64::try_from(now.at).unwrap_or(0).saturating_mul(CALLS_PER_MS);
+        self.sequence.saturating_add(1).max(of_clock)
     }
 
     /// The record that turns the group's mark into `next`, if it differs.
     fn mark_record(&self, group: &GroupId, next: Mark) -> Option<Record> {
         let next = (!next.is_blank()).then_some(next);
-        (self.marks.get(group) != next.as_ref()).then(|| {
-            Record::Durable(Durable::Mark {
-                group: Arc::clone(group),
-                value: next.map(Box::new),
-            })
-        })
+        (self.marks.get(group) != next.as_ref())
+            .then(|| Record::Durable(Durable::Mark { group: Arc::clone(group), value: next.map(Box::new) }))
     }
 
     /// `clear(g, e)` of spec kip1331 §3.3; a repair chain outlives a push (H1).
@@ -272,19 +244,11 @@ impl Descriptions {
 
     /// `clear_group(g)`.
     fn window_ended(&self, group: &GroupId) -> Option<Record> {
-        self.windows
-            .contains_key(group)
-            .then(|| window_record(group, None))
+        self.windows.contains_key(group).then(|| window_record(group, None))
     }
 
     /// `arm_or_extend(g, e)`.
-    fn window_extended(
-        &self,
-        group: &GroupId,
-        epoch: i32,
-        now: Now,
-        retry_after: Option<u64>,
-    ) -> Option<Record> {
+    fn window_extended(&self, group: &GroupId, epoch: i32, now: Now, retry_after: Option<u64>) -> Option<Record> {
         Window::extended(self.windows.get(group), epoch, now, retry_after)
             .map(|window| window_record(group, Some(window)))
     }

@@ -50,9 +50,7 @@ impl Operation {
     /// A push whose pusher still waits.
     #[must_use]
     pub fn is_push_under_way(&self, at: Millis) -> bool {
-        !self.replied
-            && matches!(self.kind, Kind::Set { .. })
-            && at < self.begun.saturating_add(OUTCOME_PATIENCE_MS)
+        !self.replied && matches!(self.kind, Kind::Set { .. }) && at < self.begun.saturating_add(OUTCOME_PATIENCE_MS)
     }
 }
 

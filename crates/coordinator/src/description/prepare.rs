@@ -30,20 +30,12 @@ pub struct PreparedPush {
 impl PreparedPush {
     /// Converts the description of a push. Needs no lock; linear in the description's size.
     #[must_use]
-    pub fn prepare(
-        request: &StreamsGroupTopologyDescriptionUpdateRequest,
-        limits: &Limits,
-        compat: Compat,
-    ) -> Self {
+    pub fn prepare(request: &StreamsGroupTopologyDescriptionUpdateRequest, limits: &Limits, compat: Compat) -> Self {
         let description = match Description::from_wire(&request.topology_description) {
             Ok(description) => description,
             Err(error) => {
                 let refusal = PayloadRefusal::Malformed(error.client_message().to_string());
-                return Self {
-                    encoded: Bytes::new(),
-                    hash: None,
-                    refusal: Some(refusal),
-                };
+                return Self { encoded: Bytes::new(), hash: None, refusal: Some(refusal) };
             }
         };
         let encoded = description.encode();
@@ -53,16 +45,8 @@ impl PreparedPush {
             Compat::Streamside => over_limit(&description, encoded.len(), limits),
         };
         // What is over a limit never reaches a plugin: only its hash is kept.
-        let encoded = if refusal.is_some() {
-            Bytes::new()
-        } else {
-            encoded
-        };
-        Self {
-            encoded,
-            hash: Some(hash),
-            refusal,
-        }
+        let encoded = if refusal.is_some() { Bytes::new() } else { encoded };
+        Self { encoded, hash: Some(hash), refusal }
     }
 
     /// The bytes that a plugin would be given; empty when the payload was refused.
@@ -82,18 +66,11 @@ fn over_limit(description: &Description, bytes: usize, limits: &Limits) -> Optio
     } else if nodes > bounds.nodes {
         (Reason::TooManyNodes, "nodes", nodes, bounds.nodes)
     } else if name_bytes > bounds.name_bytes {
-        (
-            Reason::NameTooLong,
-            "bytes in a name",
-            name_bytes,
-            bounds.name_bytes,
-        )
+        (Reason::NameTooLong, "bytes in a name", name_bytes, bounds.name_bytes)
     } else {
         return None;
     };
-    let message = format!(
-        "{}: The topology description has {found} {what}; at most {allowed} are accepted.",
-        reason.word()
-    );
+    let message =
+        format!("{}: The topology description has {found} {what}; at most {allowed} are accepted.", reason.word());
     Some(PayloadRefusal::OverLimit { reason, message })
 }

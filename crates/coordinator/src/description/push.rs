@@ -44,34 +44,16 @@ struct Answer {
 
 impl Answer {
     fn good(op: OpId, result: &'static str) -> Self {
-        Self {
-            op,
-            code: ErrorCode::NONE,
-            message: None,
-            reason: None,
-            result,
-        }
+        Self { op, code: ErrorCode::NONE, message: None, reason: None, result }
     }
 
     fn rejected(op: OpId, code: ErrorCode, message: String, result: &'static str) -> Self {
-        Self {
-            op,
-            code,
-            message: Some(message),
-            reason: None,
-            result,
-        }
+        Self { op, code, message: Some(message), reason: None, result }
     }
 
     fn failed(op: OpId, reason: Reason, message: Option<String>) -> Self {
         let code = ErrorCode::STREAMS_TOPOLOGY_DESCRIPTION_UPDATE_FAILED;
-        Self {
-            op,
-            code,
-            message,
-            reason: Some(reason),
-            result: reason.word(),
-        }
+        Self { op, code, message, reason: Some(reason), result: reason.word() }
     }
 
     fn give(self, decision: &mut Decision<'_>) {
@@ -92,12 +74,7 @@ fn settled<'a>(answer: Answer) -> Decision<'a> {
 }
 
 fn not_found(op: OpId, group: &str) -> Answer {
-    Answer::rejected(
-        op,
-        ErrorCode::GROUP_ID_NOT_FOUND,
-        format!("Group {group} not found."),
-        "group_not_found",
-    )
+    Answer::rejected(op, ErrorCode::GROUP_ID_NOT_FOUND, format!("Group {group} not found."), "group_not_found")
 }
 
 /// Java's `trim().isEmpty()`: nothing but code points up to U+0020.
@@ -116,29 +93,11 @@ impl Descriptions {
         facts: Option<&GroupFacts>,
         is_member: bool,
     ) -> Decision<'a> {
-        let Push {
-            op,
-            group,
-            member,
-            topology_epoch,
-            payload,
-        } = push;
-        let invalid = |message: String| {
-            settled(Answer::rejected(
-                op,
-                ErrorCode::INVALID_REQUEST,
-                message,
-                "invalid",
-            ))
-        };
+        let Push { op, group, member, topology_epoch, payload } = push;
+        let invalid = |message: String| settled(Answer::rejected(op, ErrorCode::INVALID_REQUEST, message, "invalid"));
         // Step 4.
         let Some(plugin) = config.plugin.as_deref() else {
-            return settled(Answer::rejected(
-                op,
-                ErrorCode::UNSUPPORTED_VERSION,
-                NO_PLUGIN.to_owned(),
-                "no_plugin",
-            ));
+            return settled(Answer::rejected(op, ErrorCode::UNSUPPORTED_VERSION, NO_PLUGIN.to_owned(), "no_plugin"));
         };
         // Steps 5 and 6. Step 7 cannot come from the wire.
         if is_blank(member) {
@@ -154,12 +113,7 @@ impl Descriptions {
         // Step 10.
         if !is_member {
             let message = format!("Member {member} is not a member of group {group}.");
-            return settled(Answer::rejected(
-                op,
-                ErrorCode::UNKNOWN_MEMBER_ID,
-                message,
-                "unknown_member",
-            ));
+            return settled(Answer::rejected(op, ErrorCode::UNKNOWN_MEMBER_ID, message, "unknown_member"));
         }
         // Step 11.
         let epoch = facts.topology_epoch;
@@ -174,14 +128,8 @@ impl Descriptions {
             (Some(PayloadRefusal::Malformed(message)), _) => return invalid(message),
             (None, None) => return invalid(PLUGIN_FAILED.to_owned()),
             (Some(PayloadRefusal::OverLimit { reason, message }), hash) => {
-                let refusal =
-                    hash.map(|hash| refusal_of(config, facts, hash, reason, Some(message.clone())));
-                return self.over_limit(
-                    op,
-                    &id,
-                    refusal,
-                    Answer::failed(op, reason, Some(message)),
-                );
+                let refusal = hash.map(|hash| refusal_of(config, facts, hash, reason, Some(message.clone())));
+                return self.over_limit(op, &id, refusal, Answer::failed(op, reason, Some(message)));
             }
             (None, Some(hash)) => (payload.encoded, hash),
         };
@@ -191,8 +139,7 @@ impl Descriptions {
             // H2: the same bytes are refused again at once.
             let held = mark.refusal_for(config.compat, facts, plugin, bounds_of(config));
             if let Some(refusal) = held.filter(|refusal| refusal.hash == hash) {
-                let mut decision =
-                    settled(Answer::failed(op, refusal.reason, refusal.message.clone()));
+                let mut decision = settled(Answer::failed(op, refusal.reason, refusal.message.clone()));
                 decision.records.extend(self.window_cleared(&id, epoch));
                 return decision;
             }
@@ -206,70 +153,40 @@ impl Descriptions {
             });
             if confirmed.is_some() {
                 let mut decision = settled(Answer::good(op, "unchanged"));
-                decision
-                    .records
-                    .extend(self.mark_record(&id, mark.confirmed_for(facts)));
+                decision.records.extend(self.mark_record(&id, mark.confirmed_for(facts)));
                 decision.records.extend(self.window_cleared(&id, epoch));
                 return decision;
             }
             // H3: a call that timed out keeps the lane.
             if self.lane_is_hung(group) {
-                let mut decision =
-                    settled(Answer::failed(op, Reason::PluginBusy, Some(busy_message())));
-                decision
-                    .records
-                    .extend(self.window_extended(&id, epoch, now, None));
+                let mut decision = settled(Answer::failed(op, Reason::PluginBusy, Some(busy_message())));
+                decision.records.extend(self.window_extended(&id, epoch, now, None));
                 return decision;
             }
         }
         // Step 13.
         let sequence = self.next_sequence(now);
-        let handed = Handed {
-            epoch,
-            hash,
-            fingerprint: facts.fingerprint,
-            incarnation: facts.incarnation,
-            sequence,
-        };
+        let handed = Handed { epoch, hash, fingerprint: facts.fingerprint, incarnation: facts.incarnation, sequence };
         let mut decision = Decision::default();
-        decision.records.extend(self.mark_record(
-            &id,
-            mark.set_begun(config.compat, handed, &Arc::from(plugin), now.at),
-        ));
+        decision
+            .records
+            .extend(self.mark_record(&id, mark.set_begun(config.compat, handed, &Arc::from(plugin), now.at)));
         let operation = Operation {
             group: Arc::clone(&id),
-            kind: Kind::Set {
-                handed,
-                before: Box::new(mark.clone()),
-            },
+            kind: Kind::Set { handed, before: Box::new(mark.clone()) },
             sequence,
             incarnation: facts.incarnation,
             begun: now.at,
             replied: false,
         };
-        decision.records.push(volatile(DescriptionChange::Started {
-            op,
-            operation: Box::new(operation),
-        }));
+        decision.records.push(volatile(DescriptionChange::Started { op, operation: Box::new(operation) }));
         // Step 14.
-        decision.after_durable.push(Effect::PluginSet {
-            op,
-            group: id,
-            epoch,
-            description: encoded,
-            sequence,
-        });
+        decision.after_durable.push(Effect::PluginSet { op, group: id, epoch, description: encoded, sequence });
         decision
     }
 
     /// H8: the verdict is kept by hash, as a refusal for good; the copy that is stored stays.
-    fn over_limit<'a>(
-        &self,
-        op: OpId,
-        group: &GroupId,
-        refusal: Option<Refusal>,
-        answer: Answer,
-    ) -> Decision<'a> {
+    fn over_limit<'a>(&self, op: OpId, group: &GroupId, refusal: Option<Refusal>, answer: Answer) -> Decision<'a> {
         debug_assert_eq!(op, answer.op);
         let mut decision = Decision::default();
         if let Some(reason) = answer.reason {
@@ -280,9 +197,7 @@ impl Descriptions {
             decision.now.push(Effect::Log(LogLine::Warn(line)));
             let epoch = refusal.epoch;
             let mark = self.marks.get(group).cloned().unwrap_or_default();
-            decision
-                .records
-                .extend(self.mark_record(group, mark.refused(refusal)));
+            decision.records.extend(self.mark_record(group, mark.refused(refusal)));
             decision.records.extend(self.window_cleared(group, epoch));
         }
         answer.give(&mut decision);
@@ -311,8 +226,7 @@ impl Descriptions {
         let mut decision = Decision::default();
         outcome_effects(config, &mut decision, group, Some(*handed), &result);
         // H3: an outcome for another making of the group came too late to change anything.
-        let counts = config.compat == Compat::Kafka
-            || facts.is_some_and(|f| f.incarnation == handed.incarnation);
+        let counts = config.compat == Compat::Kafka || facts.is_some_and(|f| f.incarnation == handed.incarnation);
         let timed_out = matches!(result, Err(PluginFailure::TimedOut)) && !late;
         let mark = self.marks.get(group).cloned().unwrap_or_default();
         let records = &mut decision.records;
@@ -359,18 +273,10 @@ impl Descriptions {
                         records.extend(self.window_extended(group, handed.epoch, now, None));
                     }
                 }
-                if reason == Reason::PluginFatal {
-                    fatal_answer(op)
-                } else {
-                    Answer::failed(op, reason, message)
-                }
+                if reason == Reason::PluginFatal { fatal_answer(op) } else { Answer::failed(op, reason, message) }
             }
         };
-        let end = if timed_out {
-            DescriptionChange::Replied { op }
-        } else {
-            DescriptionChange::Settled { op }
-        };
+        let end = if timed_out { DescriptionChange::Replied { op } } else { DescriptionChange::Settled { op } };
         decision.records.push(volatile(end));
         if late {
             decision.reply = Some(Reply::Done);
@@ -380,55 +286,27 @@ impl Descriptions {
         decision
     }
 
-    fn record_success(
-        &self,
-        decision: &mut Decision<'_>,
-        group: &GroupId,
-        handed: Handed,
-        before: &Mark,
-        next: Mark,
-    ) {
-        let served_now = next
-            .served
-            .is_some_and(|served| served.sequence == handed.sequence);
-        if served_now
-            && before
-                .served
-                .is_none_or(|served| served.hash != handed.hash)
-        {
-            decision
-                .after_durable
-                .push(Effect::TopologyChanged(Arc::clone(group)));
+    fn record_success(&self, decision: &mut Decision<'_>, group: &GroupId, handed: Handed, before: &Mark, next: Mark) {
+        let served_now = next.served.is_some_and(|served| served.sequence == handed.sequence);
+        if served_now && before.served.is_none_or(|served| served.hash != handed.hash) {
+            decision.after_durable.push(Effect::TopologyChanged(Arc::clone(group)));
         }
         let certain = !next.uncertain;
         decision.records.extend(self.mark_record(group, next));
         if served_now && certain {
             let group = Arc::clone(group);
-            decision
-                .records
-                .push(volatile(DescriptionChange::Confirmed {
-                    group,
-                    sequence: handed.sequence,
-                }));
+            decision.records.push(volatile(DescriptionChange::Confirmed { group, sequence: handed.sequence }));
         }
-        decision
-            .records
-            .extend(self.window_cleared(group, handed.epoch));
+        decision.records.extend(self.window_cleared(group, handed.epoch));
     }
 }
 
 /// After a reload from the journal nobody knows the call any more. What it left behind is uncertain, as journalled.
 fn unknown_operation<'a>(op: OpId, late: bool) -> Decision<'a> {
     if late {
-        return Decision {
-            reply: Some(Reply::Done),
-            ..Decision::default()
-        };
+        return Decision { reply: Some(Reply::Done), ..Decision::default() };
     }
-    let message = format!(
-        "{}: The coordinator was reloaded from its journal.",
-        Reason::StoreFailed.word()
-    );
+    let message = format!("{}: The coordinator was reloaded from its journal.", Reason::StoreFailed.word());
     settled(Answer::failed(op, Reason::StoreFailed, Some(message)))
 }
 
@@ -454,20 +332,11 @@ fn refusal_of(
 /// Spec kip1331 §4.3: a synchronous `Error` answers -1 without a text.
 fn fatal_answer(op: OpId) -> Answer {
     let code = ErrorCode::UNKNOWN_SERVER_ERROR;
-    Answer {
-        op,
-        code,
-        message: None,
-        reason: Some(Reason::PluginFatal),
-        result: Reason::PluginFatal.word(),
-    }
+    Answer { op, code, message: None, reason: Some(Reason::PluginFatal), result: Reason::PluginFatal.word() }
 }
 
 fn busy_message() -> String {
-    format!(
-        "{}: The plugin has not finished earlier work for this group.",
-        Reason::PluginBusy.word()
-    )
+    format!("{}: The plugin has not finished earlier work for this group.", Reason::PluginBusy.word())
 }
 
 pub(super) fn reason_of(failure: &PluginFailure) -> Reason {
@@ -486,20 +355,12 @@ pub(super) fn reason_of(failure: &PluginFailure) -> Reason {
 fn failure_answer(failure: &PluginFailure) -> (Reason, Option<String>) {
     let reason = reason_of(failure);
     let message = match failure {
-        PluginFailure::Permanent { message } | PluginFailure::Transient { message, .. } => {
-            message.clone()
-        }
+        PluginFailure::Permanent { message } | PluginFailure::Transient { message, .. } => message.clone(),
         PluginFailure::Contract => Some(PLUGIN_FAILED.to_owned()),
         PluginFailure::Fatal => None,
-        PluginFailure::TimedOut => Some(format!(
-            "{}: The plugin did not answer in time.",
-            reason.word()
-        )),
+        PluginFailure::TimedOut => Some(format!("{}: The plugin did not answer in time.", reason.word())),
         PluginFailure::Busy => Some(busy_message()),
-        PluginFailure::Crashed => Some(format!(
-            "{}: The plugin ended during the call.",
-            reason.word()
-        )),
+        PluginFailure::Crashed => Some(format!("{}: The plugin ended during the call.", reason.word())),
     };
     (reason, message)
 }
@@ -520,13 +381,7 @@ fn outcome_effects(
     if !matches!(failure, PluginFailure::Fatal | PluginFailure::Busy) {
         decision.now.push(Effect::Record(Sensor::SetError, 1));
     }
-    decision.now.extend(failure_line(
-        config,
-        group,
-        "set",
-        handed.map(|h| h.hash),
-        failure,
-    ));
+    decision.now.extend(failure_line(config, group, "set", handed.map(|h| h.hash), failure));
 }
 
 pub(super) fn failure_line(
@@ -541,15 +396,9 @@ pub(super) fn failure_line(
         return None;
     }
     let message = match failure {
-        PluginFailure::Permanent { message } | PluginFailure::Transient { message, .. } => {
-            message.as_deref()
-        }
+        PluginFailure::Permanent { message } | PluginFailure::Transient { message, .. } => message.as_deref(),
         _ => None,
     };
     let line = log::plugin_failed(group, operation, reason_of(failure), hash, message);
-    Some(Effect::Log(if fatal {
-        LogLine::Error(line)
-    } else {
-        LogLine::Warn(line)
-    }))
+    Some(Effect::Log(if fatal { LogLine::Error(line) } else { LogLine::Warn(line) }))
 }

@@ -22,22 +22,10 @@ pub struct Ask {
 impl Descriptions {
     /// The truth table of spec kip1331 §3.2, top-down. `None`: the flag stays false and nothing is touched.
     #[must_use]
-    pub fn solicit(
-        &self,
-        config: &Config,
-        now: Now,
-        group: &str,
-        member: &str,
-        facts: &HeartbeatFacts,
-    ) -> Option<Ask> {
+    pub fn solicit(&self, config: &Config, now: Now, group: &str, member: &str, facts: &HeartbeatFacts) -> Option<Ask> {
         let epoch = facts.group.topology_epoch;
         // Rows 1 to 5.
-        if config.plugin.is_none()
-            || facts.version == 0
-            || facts.leaving
-            || facts.error_code != 0
-            || epoch < 0
-        {
+        if config.plugin.is_none() || facts.version == 0 || facts.leaving || facts.error_code != 0 || epoch < 0 {
             return None;
         }
         if let Some(mark) = self.marks.get(group) {
@@ -46,15 +34,7 @@ impl Descriptions {
                 return None;
             }
             // Row 7.
-            if mark
-                .refusal_for(
-                    config.compat,
-                    &facts.group,
-                    plugin_of(config),
-                    bounds_of(config),
-                )
-                .is_some()
-            {
+            if mark.refusal_for(config.compat, &facts.group, plugin_of(config), bounds_of(config)).is_some() {
                 return None;
             }
         }
@@ -71,9 +51,7 @@ impl Descriptions {
             // Row 9, or H6.
             Some(active) => {
                 let patience = Millis::from(config.heartbeat_interval_ms).saturating_mul(2);
-                if config.compat == Compat::Kafka
-                    || !active.may_ask_another(member, now.at, patience)
-                {
+                if config.compat == Compat::Kafka || !active.may_ask_another(member, now.at, patience) {
                     return None;
                 }
                 active.asked_another(Arc::from(member), now.at)
@@ -82,9 +60,6 @@ impl Descriptions {
             None => Window::armed(old, epoch, Arc::from(member), now),
         };
         let group: GroupId = Arc::from(group);
-        Some(Ask {
-            log: log::solicited(&group, epoch),
-            record: window_record(&group, Some(window)),
-        })
+        Some(Ask { log: log::solicited(&group, epoch), record: window_record(&group, Some(window)) })
     }
 }
