@@ -44,6 +44,15 @@ pub struct Config {
     pub limits: Limits,
 }
 
+impl Config {
+    /// Takes what may change while groups live from `other`: timers, limits, replicas. The rules, the plugin and the
+    /// topics stay.
+    pub fn retune(&mut self, other: &Self) {
+        let Self { compat, plugin, topics, .. } = std::mem::take(self);
+        *self = Self { compat, plugin, topics, ..other.clone() };
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {

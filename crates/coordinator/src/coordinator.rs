@@ -73,6 +73,13 @@ impl Coordinator {
         &self.config
     }
 
+    /// Takes settings that may change while groups live ([`Config::retune`]). Timers that run keep their deadline
+    /// (spec kip1071 §7.1).
+    pub fn retune(&mut self, config: &Config) {
+        self.config.retune(config);
+        self.groups.retune(&self.config);
+    }
+
     /// What should happen on `input`; changes nothing.
     #[must_use]
     pub fn decide<'a>(&self, now: Now, input: Input<'a>) -> Decision<'a> {
@@ -229,6 +236,11 @@ impl Coordinator {
             none: self.groups.len().saturating_sub(known),
             members: self.groups.member_count(),
         }
+    }
+
+    /// All groups: id, members, and the word for what is known of the description.
+    pub fn each_group(&self) -> impl Iterator<Item = (&GroupId, usize, &'static str)> {
+        self.groups.sizes().map(|(group, members)| (group, members, self.mark(group).map_or("none", Mark::word)))
     }
 
     /// The mark of a group, for surfaces that explain.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
@@ -22,6 +23,9 @@ use crate::signals::{Asked, Signals};
 
 /// How long a figure of `/metrics` that needs a walk over all groups may be old.
 const GAUGES_AGE: Duration = Duration::from_secs(1);
+
+/// Groups that get figures of their own with `streamside.metrics.per.group`; more would drown whoever scrapes them.
+const MAX_GROUP_SERIES: usize = 10_000;
 
 /// Why the daemon did not start.
 #[derive(Debug, thiserror::Error)]
@@ -81,6 +85,7 @@ pub struct Daemon {
     http_state: Arc<HttpState>,
     http_stop: watch::Sender<bool>,
     readiness: watch::Sender<Readiness>,
+    per_group: Arc<AtomicBool>,
     settings: Settings,
 }
 
@@ -122,10 +127,11 @@ impl Daemon {
         let running = running.await.inspect_err(|_| {
             http_stop.send_replace(true);
         })?;
-        metrics.set_gauges(gauges(&running));
+        let per_group = Arc::new(AtomicBool::new(settings.metrics_per_group));
+        metrics.set_gauges(gauges(&running, Arc::clone(&per_group)));
         let _ = context.set((Arc::clone(&running.context), running.runner.clone()));
         readiness.send_replace(Readiness::Ready);
-        Ok(Self { running, data_dir, http, http_state, http_stop, readiness, settings })
+        Ok(Self { running, data_dir, http, http_state, http_stop, readiness, per_group, settings })
     }
 
     /// Where Kafka clients connect.
@@ -229,6 +235,7 @@ impl Daemon {
         }
         self.settings = change.settings;
         self.running.retune(&self.settings);
+        self.per_group.store(self.settings.metrics_per_group, Ordering::Relaxed);
         if let Err(e) = crate::logging::set_level(&self.settings.log.level) {
             tracing::error!(error = %e, "the log level stays as it was");
         }
@@ -339,7 +346,7 @@ fn tokens(settings: &Settings) -> Result<Tokens, TokenError> {
     Ok(tokens)
 }
 
-fn gauges(running: &Running) -> impl Fn() -> Gauges + Send + Sync + 'static {
+fn gauges(running: &Running, per_group: Arc<AtomicBool>) -> impl Fn() -> Gauges + Send + Sync + 'static {
     let shards = Arc::clone(&running.context.shards);
     let runner = running.runner.clone();
     let last: Mutex<Option<(std::time::Instant, Gauges)>> = Mutex::new(None);
@@ -373,6 +380,15 @@ fn gauges(running: &Running) -> impl Fn() -> Gauges + Send + Sync + 'static {
             gauges.plugin_waiting = calls.waiting as u64;
             gauges.plugin_corrupt_reads = calls.corrupt_reads;
             gauges.store_bytes = runner.size_bytes();
+        }
+        if per_group.load(Ordering::Relaxed) {
+            for of_shard in
+                shards.look(|c| c.each_group().map(|(id, n, word)| (id.clone(), n, word)).collect::<Vec<_>>())
+            {
+                let room = MAX_GROUP_SERIES - gauges.per_group.len();
+                let of_shard = of_shard.into_iter().take(room);
+                gauges.per_group.extend(of_shard.map(|(id, members, word)| (id.to_string(), members as u64, word)));
+            }
         }
         *last = Some((std::time::Instant::now(), gauges.clone()));
         gauges

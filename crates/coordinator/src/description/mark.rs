@@ -139,6 +139,17 @@ pub struct ReadToken {
 }
 
 impl Mark {
+    /// Word for metrics: `full`, `refused`, `uncertain`, or `none` when there is neither a copy nor a refusal.
+    #[must_use]
+    pub fn word(&self) -> &'static str {
+        match (self.uncertain, self.served.is_some(), self.failed.is_some()) {
+            (false, true, _) => "full",
+            (_, _, true) => "refused",
+            (true, _, false) => "uncertain",
+            (false, false, false) => "none",
+        }
+    }
+
     /// Kafka's S (spec kip1331 §0.2).
     #[must_use]
     pub fn stored_epoch(&self) -> i32 {

@@ -176,11 +176,11 @@ impl Descriptions {
     pub fn counts(&self) -> MarkCounts {
         let mut counts = MarkCounts::default();
         for mark in self.marks.values() {
-            match (mark.uncertain, mark.served.is_some(), mark.failed.is_some()) {
-                (false, true, _) => counts.full += 1,
-                (_, _, true) => counts.refused += 1,
-                (true, _, false) => counts.uncertain += 1,
-                (false, false, false) => {}
+            match mark.word() {
+                "full" => counts.full += 1,
+                "refused" => counts.refused += 1,
+                "uncertain" => counts.uncertain += 1,
+                _ => {}
             }
         }
         counts

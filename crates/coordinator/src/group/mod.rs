@@ -129,6 +129,11 @@ impl Groups {
         }
     }
 
+    /// Takes new timers; those that run keep their deadline.
+    pub fn retune(&mut self, config: &Config) {
+        self.session_timeout_ms = config.session_timeout_ms;
+    }
+
     fn streams(&self, group: &str) -> Option<&Group> {
         self.groups.get(group).map(GroupKind::streams)
     }
@@ -293,6 +298,11 @@ impl Groups {
     pub fn list(&self) -> Vec<ListedGroup> {
         let groups = self.groups.values().map(GroupKind::streams);
         groups.map(|g| ListedGroup { group: g.id.clone(), state: g.state().name() }).collect()
+    }
+
+    /// All groups with their numbers of members.
+    pub fn sizes(&self) -> impl Iterator<Item = (&GroupId, usize)> {
+        self.groups.values().map(GroupKind::streams).map(|g| (&g.id, g.members.len()))
     }
 
     /// The tombstones that remove an empty group.

@@ -170,13 +170,13 @@ pub const KEYS: &[Key] = &[
         "600000",
         "A connection without a request for so long is closed. Negative: never.",
     )),
-    live(key(
+    key(
         Listener,
         "socket.request.max.bytes",
         int(1),
         "104857600",
         "Largest request; a frame that promises more closes its connection before a byte is reserved.",
-    )),
+    ),
     live(key(
         Listener,
         "streamside.frame.timeout.ms",
@@ -184,13 +184,13 @@ pub const KEYS: &[Key] = &[
         "30000",
         "A frame that has begun must be whole within this time.",
     )),
-    live(key(
+    key(
         Listener,
         "streamside.connect.timeout.ms",
         within(1, 3_600_000),
         "10000",
         "Time for a connection that we open ourselves.",
-    )),
+    ),
     live(key(
         Listener,
         "streamside.shutdown.timeout.ms",
@@ -276,7 +276,13 @@ pub const KEYS: &[Key] = &[
         "",
         "Client tags over which standby tasks are spread.",
     ),
-    live(key(Groups, "offsets.retention.minutes", int(1), "10080", "An empty group is removed after this time.")),
+    key(
+        Groups,
+        "offsets.retention.minutes",
+        int(1),
+        "10080",
+        "Kafka's key, taken for compatibility. Standing alone no offsets are kept, so an empty group goes at the next check, as a group without offsets does in Kafka.",
+    ),
     key(
         Groups,
         "offsets.retention.check.interval.ms",
@@ -313,14 +319,14 @@ pub const KEYS: &[Key] = &[
         "",
         "Given to the plugin with the prefix taken off.",
     ),
-    live(key(
+    key(
         Plugin,
         "streamside.plugin.call.timeout.ms",
         within(1, 3_600_000),
         "10000",
         "A plugin call that takes longer is answered for as failed.",
-    )),
-    live(key(Plugin, "streamside.plugin.max.in.flight", within(1, 100_000), "64", "Plugin calls at one time.")),
+    ),
+    key(Plugin, "streamside.plugin.max.in.flight", within(1, 100_000), "64", "Plugin calls at one time."),
     later(key(
         Plugin,
         "streamside.plugin.allowed",

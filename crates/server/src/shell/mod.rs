@@ -182,6 +182,7 @@ impl Running {
             settings.max_connections,
             settings.max_connections_per_ip,
         );
+        self.context.shards.retune(&settings.coordinator_config(None));
     }
 
     /// Connections that are open.

@@ -1,7 +1,7 @@
 //! The coordinator's shards: `decide`, journal, `apply` under one short lock, and nothing else under it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock};
 
 use streamside_coordinator::{
     Config, Coordinator, Decision, Durable, Effect, Input, Millis, Now, OpId, Record, Reply, Volatile,
@@ -20,7 +20,7 @@ struct Shard {
 /// All groups of this process.
 pub struct Shards {
     shards: Box<[Mutex<Shard>]>,
-    config: Config,
+    config: RwLock<Arc<Config>>,
     journal: Journal,
     clock: Clock,
     operations: AtomicU64,
@@ -50,14 +50,16 @@ impl Shards {
                 Mutex::new(Shard { coordinator, generation })
             })
             .collect();
+        let config = RwLock::new(Arc::new(config));
         Self { shards, config, journal, clock, operations: AtomicU64::new(1) }
     }
 
     /// Replaces all memory by what the disk holds, after a failed commit.
     pub fn reload(&self, records: Vec<Durable>) {
         let generation = self.journal.generation();
+        let config = self.config();
         for (shard, records) in self.shards.iter().zip(split(records)) {
-            let coordinator = Coordinator::restore(shard_config(&self.config), self.clock.now(), records);
+            let coordinator = Coordinator::restore(shard_config(&config), self.clock.now(), records);
             *lock(shard) = Shard { coordinator, generation };
         }
     }
@@ -160,8 +162,19 @@ impl Shards {
 
     /// The settings of the coordinator.
     #[must_use]
-    pub fn config(&self) -> &Config {
-        &self.config
+    pub fn config(&self) -> Arc<Config> {
+        Arc::clone(&self.config.read().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
+
+    /// Takes settings that may change while running; see [`Config::retune`].
+    pub fn retune(&self, to: &Config) {
+        let mut config = Config::clone(&self.config());
+        config.retune(to);
+        let of_a_shard = shard_config(&config);
+        *self.config.write().unwrap_or_else(std::sync::PoisonError::into_inner) = Arc::new(config);
+        for shard in &self.shards {
+            lock(shard).coordinator.retune(&of_a_shard);
+        }
     }
 
     /// The journal.
