@@ -1,4 +1,4 @@
-//! Who should have which task.
+//! Who should have which task: what an assignor is asked. The one that there is, is in [`super::sticky`].
 
 use std::collections::BTreeMap;
 
@@ -45,14 +45,4 @@ pub trait Assignor {
     /// # Errors
     /// A task that cannot be given to anybody.
     fn assign(&self, input: &Input<'_>) -> Result<BTreeMap<MemberId, Tasks>, AssignError>;
-}
-
-/// The `sticky` assignor.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Sticky;
-
-impl Assignor for Sticky {
-    fn assign(&self, _input: &Input<'_>) -> Result<BTreeMap<MemberId, Tasks>, AssignError> {
-        Ok(BTreeMap::new())
-    }
 }

@@ -16,24 +16,13 @@ pub type TaskOffsets = BTreeMap<(SubtopologyId, i32), i64>;
 #[allow(missing_docs)]
 pub enum GroupChange {
     /// A good heartbeat: the member's session ends at `until`, unless there is another.
-    Seen {
-        group: GroupId,
-        member: MemberId,
-        until: Millis,
-    },
+    Seen { group: GroupId, member: MemberId, until: Millis },
     /// The member must have given up tasks before `until`, or is fenced if it is still at `epoch`; `None`: no more.
-    Revoking {
-        group: GroupId,
-        member: MemberId,
-        until: Option<(Millis, i32)>,
-    },
+    Revoking { group: GroupId, member: MemberId, until: Option<(Millis, i32)> },
     /// A timer of the member went off too early and goes off again when its earliest deadline has come.
     Rearmed { group: GroupId, member: MemberId },
     /// The group waits for more members until then, before a first assignment (spec kip1071 §5.3).
-    Delayed {
-        group: GroupId,
-        until: Option<Millis>,
-    },
+    Delayed { group: GroupId, until: Option<Millis> },
     /// The first member that asked for a shutdown of the whole application.
     ShutdownRequested { group: GroupId, member: MemberId },
     /// The endpoint information changed (spec kip1071 §8).
@@ -46,8 +35,5 @@ pub enum GroupChange {
         end_offsets: Option<Arc<TaskOffsets>>,
     },
     /// What the known topics make of the group's topology.
-    Configured {
-        group: GroupId,
-        configured: Arc<Configured>,
-    },
+    Configured { group: GroupId, configured: Arc<Configured> },
 }

@@ -40,11 +40,7 @@ fn topology(group: &Group) -> Topology {
         return Topology { epoch: -1, subtopologies: Some(Vec::new()), ..Topology::default() };
     };
     let configured = group.configured.as_deref().filter(|c| c.trouble.is_none());
-    Topology {
-        epoch: stored.epoch,
-        subtopologies: Some(subtopologies(stored, configured)),
-        ..Topology::default()
-    }
+    Topology { epoch: stored.epoch, subtopologies: Some(subtopologies(stored, configured)), ..Topology::default() }
 }
 
 fn subtopologies(stored: &StoredTopology, configured: Option<&Configured>) -> Vec<Subtopology> {
@@ -91,10 +87,11 @@ fn member(group: &Group, member: &Member) -> DescribedMember {
         client_host: text(&metadata.client_host),
         topology_epoch: metadata.topology_epoch,
         process_id: text(&metadata.process_id),
-        user_endpoint: metadata
-            .user_endpoint
-            .as_ref()
-            .map(|e| Endpoint { host: e.host.clone(), port: e.port, ..Endpoint::default() }),
+        user_endpoint: metadata.user_endpoint.as_ref().map(|e| Endpoint {
+            host: e.host.clone(),
+            port: e.port,
+            ..Endpoint::default()
+        }),
         client_tags: metadata
             .client_tags
             .iter()

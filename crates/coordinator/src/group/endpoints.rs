@@ -54,8 +54,10 @@ impl Around<'_> {
             .values()
             .filter(|m| m.id != *self.member && Some(&m.id) != self.replaces)
             .map(|m| (&m.id, &m.metadata, &m.current));
-        let mut members: Vec<_> =
-            others.chain([(self.member, self.metadata, self.current)]).filter(|m| m.1.user_endpoint.is_some()).collect();
+        let mut members: Vec<_> = others
+            .chain([(self.member, self.metadata, self.current)])
+            .filter(|m| m.1.user_endpoint.is_some())
+            .collect();
         members.sort_unstable_by_key(|m| m.0);
         members
             .into_iter()

@@ -292,9 +292,7 @@ impl<'a> Beat<'_, 'a, '_> {
             let id = tasks.subtopology_id.as_str();
             let count = subtopologies.get(id).ok_or_else(|| Refusal::UnknownSubtopology(id.to_owned()))?.tasks;
             match tasks.partitions.iter().find(|p| !(0..count).contains(*p)) {
-                Some(p) => {
-                    Err(Refusal::InvalidTask { subtopology: id.to_owned(), partition: *p, tasks: count })
-                }
+                Some(p) => Err(Refusal::InvalidTask { subtopology: id.to_owned(), partition: *p, tasks: count }),
                 None => Ok(()),
             }
         };
@@ -416,8 +414,8 @@ impl<'a> Beat<'_, 'a, '_> {
         };
         debug_assert!(subject.id.as_ref() == self.request.member_id.as_ref(), "the answer names the member");
         // §6.5. D9: an answer that granted tasks may have been lost.
-        let says_otherwise = config.compat == Compat::Streamside
-            && owned.is_some_and(|owned| !current.assigned.same_tasks(owned));
+        let says_otherwise =
+            config.compat == Compat::Streamside && owned.is_some_and(|owned| !current.assigned.same_tasks(owned));
         if self.request.member_epoch == JOIN || tasks_changed || says_otherwise {
             response.active_tasks = Some(active_to_wire(&current.assigned.active));
             response.standby_tasks = Some(to_wire(&current.assigned.standby));
@@ -448,10 +446,9 @@ impl<'a> Beat<'_, 'a, '_> {
             );
         }
         match course.delay {
-            Some(Delay::Initial) => add(
-                ASSIGNMENT_DELAYED,
-                "Assignment delayed due to the configured initial rebalance delay.".to_owned(),
-            ),
+            Some(Delay::Initial) => {
+                add(ASSIGNMENT_DELAYED, "Assignment delayed due to the configured initial rebalance delay.".to_owned())
+            }
             // D7: the status makes a client stop working, which one that has tasks need not.
             Some(Delay::Interval) if self.config.compat == Compat::Kafka || current.assigned.is_empty() => {
                 add(ASSIGNMENT_DELAYED, "Assignment delayed due to the configured assignment interval.".to_owned());
@@ -478,10 +475,7 @@ impl<'a> Beat<'_, 'a, '_> {
 fn task_offsets(told: &[TaskOffset]) -> Result<TaskOffsets, Refusal> {
     let mut seen = BTreeSet::new();
     if let Some(double) = told.iter().find(|t| !seen.insert((t.subtopology_id.as_str(), t.partition))) {
-        return Err(Refusal::DoubleOffset {
-            subtopology: double.subtopology_id.clone(),
-            partition: double.partition,
-        });
+        return Err(Refusal::DoubleOffset { subtopology: double.subtopology_id.clone(), partition: double.partition });
     }
     Ok(told.iter().map(|t| ((Arc::from(t.subtopology_id.as_str()), t.partition), t.offset)).collect())
 }

@@ -97,10 +97,10 @@ pub(super) fn decide<'a>(
 
 /// Spec kip1071 §1.5 M1.
 pub(super) fn known<'g>(group: &'g Group, member: &str) -> Result<&'g Member, Refusal> {
-    group.members.get(member).ok_or_else(|| Refusal::UnknownMember {
-        group: group.id.as_ref().to_owned(),
-        member: member.to_owned(),
-    })
+    group
+        .members
+        .get(member)
+        .ok_or_else(|| Refusal::UnknownMember { group: group.id.as_ref().to_owned(), member: member.to_owned() })
 }
 
 /// The static member `member` itself (spec kip1071 §1.5 S1, S2).

@@ -6,13 +6,13 @@ use std::sync::Arc;
 
 use streamside_wire::messages::streams_group_heartbeat::{StreamsGroupHeartbeatRequest, TaskIds};
 
+use super::Records;
 use super::leave::{known, member_tombstones, owner};
 use super::metadata::{MemberMetadata, UserEndpoint};
 use super::refusal::Refusal;
 use super::state::{Group, Member};
 use super::tasks::{AssignedTasks, CurrentAssignment, TaskSet, Tasks};
 use super::validate::{JOIN, LEAVE_FOR_A_WHILE, double_task_list};
-use super::Records;
 use crate::config::{Compat, Config};
 use crate::input::ClientContext;
 use crate::record::{Durable, MemberId, Record};

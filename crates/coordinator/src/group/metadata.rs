@@ -43,10 +43,7 @@ pub struct TargetMetadata {
 
 impl Default for TargetMetadata {
     fn default() -> Self {
-        Self {
-            assignment_epoch: 1,
-            timestamp: 0,
-        }
+        Self { assignment_epoch: 1, timestamp: 0 }
     }
 }
 

@@ -14,7 +14,8 @@
 //! | `leave` | members that go |
 //! | [`topics`] | whether the known topics fit a topology |
 //! | `target` | when a new assignment is computed |
-//! | [`assign`] | who should have which task |
+//! | [`assign`] | what an assignor is asked |
+//! | [`sticky`] | the assignor that keeps tasks where they are |
 //! | `reconcile` | one member's next step towards what it should have |
 //! | `endpoints` | who answers interactive queries |
 //! | [`describe`] | what describe, list and delete say |
@@ -33,6 +34,7 @@ mod owners;
 mod reconcile;
 pub mod refusal;
 mod state;
+pub mod sticky;
 pub mod stored_topology;
 mod target;
 pub mod tasks;
@@ -46,9 +48,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 use streamside_wire::error_code::ErrorCode;
 use streamside_wire::messages::streams_group_describe::DescribedGroup;
-use streamside_wire::messages::streams_group_heartbeat::{
-    StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse,
-};
+use streamside_wire::messages::streams_group_heartbeat::{StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse};
 
 pub use change::GroupChange;
 pub use metadata::{GroupMetadata, MemberMetadata, TargetMetadata};

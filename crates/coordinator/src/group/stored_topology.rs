@@ -67,16 +67,8 @@ impl StoredTopology {
     /// Takes over a request's topology.
     #[must_use]
     pub fn from_wire(topology: &wire::Topology) -> Self {
-        let subtopologies = topology
-            .subtopologies
-            .iter()
-            .map(subtopology_from_wire)
-            .collect();
-        Self {
-            epoch: topology.epoch,
-            subtopologies,
-            fingerprint: Fingerprint::of_heartbeat(topology),
-        }
+        let subtopologies = topology.subtopologies.iter().map(subtopology_from_wire).collect();
+        Self { epoch: topology.epoch, subtopologies, fingerprint: Fingerprint::of_heartbeat(topology) }
     }
 
     /// As a request would carry it.
@@ -94,11 +86,7 @@ impl StoredTopology {
     #[must_use]
     pub fn equals_in_order(&self, other: &Self) -> bool {
         fn by_id(topology: &StoredTopology) -> BTreeMap<&str, &StoredSubtopology> {
-            topology
-                .subtopologies
-                .iter()
-                .map(|s| (s.id.as_ref(), s))
-                .collect()
+            topology.subtopologies.iter().map(|s| (s.id.as_ref(), s)).collect()
         }
         self.epoch == other.epoch && by_id(self) == by_id(other)
     }
@@ -108,15 +96,11 @@ impl StoredTopology {
     pub fn equals_normalised(&self, other: &Self) -> bool {
         // The identity of the order-sensitive form is the common case and allocates least.
         self.epoch == other.epoch
-            && (self.subtopologies == other.subtopologies
-                || self.normalised() == other.normalised())
+            && (self.subtopologies == other.subtopologies || self.normalised() == other.normalised())
     }
 
     fn normalised(&self) -> BTreeMap<&str, Normalised<'_>> {
-        self.subtopologies
-            .iter()
-            .map(|s| (s.id.as_ref(), Normalised::of(s)))
-            .collect()
+        self.subtopologies.iter().map(|s| (s.id.as_ref(), Normalised::of(s))).collect()
     }
 }
 
@@ -135,10 +119,7 @@ impl From<Body> for StoredTopology {
 
 impl From<StoredTopology> for Body {
     fn from(topology: StoredTopology) -> Self {
-        Self {
-            epoch: topology.epoch,
-            subtopologies: topology.subtopologies,
-        }
+        Self { epoch: topology.epoch, subtopologies: topology.subtopologies }
     }
 }
 
@@ -197,11 +178,7 @@ fn sorted_topics(topics: &[InternalTopic]) -> Vec<(&str, i32, i16, Vec<(&str, &s
     let mut topics: Vec<_> = topics
         .iter()
         .map(|t| {
-            let mut configs: Vec<_> = t
-                .configs
-                .iter()
-                .map(|(k, v)| (k.as_str(), v.as_str()))
-                .collect();
+            let mut configs: Vec<_> = t.configs.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
             configs.sort_unstable();
             (t.name.as_str(), t.partitions, t.replication_factor, configs)
         })
@@ -216,15 +193,8 @@ fn at<T>(list: &[T], index: i16) -> Option<&T> {
 
 impl StoredSubtopology {
     /// Names of the topics of one co-partition group; indexes out of range are left out.
-    pub fn copartition_names<'a>(
-        &'a self,
-        group: &'a Copartition,
-    ) -> impl Iterator<Item = &'a str> {
-        let sources = group
-            .source_topics
-            .iter()
-            .filter_map(|i| at(&self.source_topics, *i))
-            .map(String::as_str);
+    pub fn copartition_names<'a>(&'a self, group: &'a Copartition) -> impl Iterator<Item = &'a str> {
+        let sources = group.source_topics.iter().filter_map(|i| at(&self.source_topics, *i)).map(String::as_str);
         let repartition = group
             .repartition_source_topics
             .iter()
@@ -237,25 +207,18 @@ impl StoredSubtopology {
     #[must_use]
     pub fn copartition_indexes_fit(&self) -> bool {
         self.copartition_groups.iter().all(|g| {
-            g.source_topics
-                .iter()
-                .all(|i| at(&self.source_topics, *i).is_some())
-                && g.source_topic_regex
-                    .iter()
-                    .all(|i| at(&self.source_topic_regex, *i).is_some())
-                && g.repartition_source_topics
-                    .iter()
-                    .all(|i| at(&self.repartition_source_topics, *i).is_some())
+            g.source_topics.iter().all(|i| at(&self.source_topics, *i).is_some())
+                && g.source_topic_regex.iter().all(|i| at(&self.source_topic_regex, *i).is_some())
+                && g.repartition_source_topics.iter().all(|i| at(&self.repartition_source_topics, *i).is_some())
         })
     }
 
     /// Names of its source and repartition source topics, in order.
     pub fn all_source_topics(&self) -> impl Iterator<Item = &str> {
-        self.source_topics.iter().map(String::as_str).chain(
-            self.repartition_source_topics
-                .iter()
-                .map(|t| t.name.as_str()),
-        )
+        self.source_topics
+            .iter()
+            .map(String::as_str)
+            .chain(self.repartition_source_topics.iter().map(|t| t.name.as_str()))
     }
 
     /// Whether it has state: at least one changelog (spec kip1071 §5.4).
@@ -270,17 +233,9 @@ fn subtopology_from_wire(s: &wire::Subtopology) -> StoredSubtopology {
         id: Arc::from(s.subtopology_id.as_str()),
         source_topics: s.source_topics.clone(),
         source_topic_regex: s.source_topic_regex.clone(),
-        state_changelog_topics: s
-            .state_changelog_topics
-            .iter()
-            .map(topic_from_wire)
-            .collect(),
+        state_changelog_topics: s.state_changelog_topics.iter().map(topic_from_wire).collect(),
         repartition_sink_topics: s.repartition_sink_topics.clone(),
-        repartition_source_topics: s
-            .repartition_source_topics
-            .iter()
-            .map(topic_from_wire)
-            .collect(),
+        repartition_source_topics: s.repartition_source_topics.iter().map(topic_from_wire).collect(),
         copartition_groups: s
             .copartition_groups
             .iter()
@@ -300,11 +255,7 @@ fn subtopology_to_wire(s: &StoredSubtopology) -> wire::Subtopology {
         source_topic_regex: s.source_topic_regex.clone(),
         state_changelog_topics: s.state_changelog_topics.iter().map(topic_to_wire).collect(),
         repartition_sink_topics: s.repartition_sink_topics.clone(),
-        repartition_source_topics: s
-            .repartition_source_topics
-            .iter()
-            .map(topic_to_wire)
-            .collect(),
+        repartition_source_topics: s.repartition_source_topics.iter().map(topic_to_wire).collect(),
         copartition_groups: s
             .copartition_groups
             .iter()
@@ -324,11 +275,7 @@ fn topic_from_wire(t: &wire::TopicInfo) -> InternalTopic {
         name: t.name.clone(),
         partitions: t.partitions,
         replication_factor: t.replication_factor,
-        configs: t
-            .topic_configs
-            .iter()
-            .map(|c| (c.key.clone(), c.value.clone()))
-            .collect(),
+        configs: t.topic_configs.iter().map(|c| (c.key.clone(), c.value.clone())).collect(),
     }
 }
 
@@ -341,11 +288,7 @@ pub(super) fn topic_to_wire(t: &InternalTopic) -> wire::TopicInfo {
         topic_configs: t
             .configs
             .iter()
-            .map(|(key, value)| wire::KeyValue {
-                key: key.clone(),
-                value: value.clone(),
-                ..wire::KeyValue::default()
-            })
+            .map(|(key, value)| wire::KeyValue { key: key.clone(), value: value.clone(), ..wire::KeyValue::default() })
             .collect(),
         ..wire::TopicInfo::default()
     }

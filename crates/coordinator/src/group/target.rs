@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use super::assign::{Assignor, Input, InputMember, Sticky};
+use super::assign::{Assignor, Input, InputMember};
 use super::metadata::{MemberMetadata, TargetMetadata};
 use super::refusal::Refusal;
 use super::state::{Group, Member};
+use super::sticky::Sticky;
 use super::tasks::{CurrentAssignment, Tasks};
 use super::topics::Configured;
 use crate::config::Config;

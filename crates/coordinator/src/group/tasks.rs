@@ -51,11 +51,7 @@ impl AssignedTasks {
     /// The same tasks without the epochs.
     #[must_use]
     pub fn tasks(&self) -> Tasks {
-        Tasks {
-            active: without_epochs(&self.active),
-            standby: self.standby.clone(),
-            warmup: self.warmup.clone(),
-        }
+        Tasks { active: without_epochs(&self.active), standby: self.standby.clone(), warmup: self.warmup.clone() }
     }
 
     /// The same tasks with every active one granted in `epoch`.
@@ -74,20 +70,14 @@ impl AssignedTasks {
         self.standby == other.standby
             && self.warmup == other.warmup
             && self.active.len() == other.active.len()
-            && self
-                .active
-                .iter()
-                .zip(&other.active)
-                .all(|((a, epochs), (b, partitions))| {
-                    a == b && epochs.len() == partitions.len() && epochs.keys().eq(partitions)
-                })
+            && self.active.iter().zip(&other.active).all(|((a, epochs), (b, partitions))| {
+                a == b && epochs.len() == partitions.len() && epochs.keys().eq(partitions)
+            })
     }
 }
 
 /// The state of a member (spec kip1071 §2.3). The numbers are Kafka's.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(from = "i8", into = "i8")]
 #[repr(i8)]
 pub enum MemberState {
@@ -137,10 +127,7 @@ pub struct CurrentAssignment {
 /// `active` without its epochs.
 #[must_use]
 pub fn without_epochs(active: &ActiveSet) -> TaskSet {
-    active
-        .iter()
-        .map(|(id, epochs)| (id.clone(), epochs.keys().copied().collect()))
-        .collect()
+    active.iter().map(|(id, epochs)| (id.clone(), epochs.keys().copied().collect())).collect()
 }
 
 /// As on the wire: sorted by subtopology and partition.

@@ -202,12 +202,8 @@ impl<'a> Decider<'a> {
 
     /// Pass b: topics of one co-partition group have equally many partitions.
     fn copartition(&mut self) -> Result<(), Stop> {
-        let repartition: BTreeSet<&'a str> = self
-            .subtopologies
-            .values()
-            .flat_map(|s| &s.repartition_source_topics)
-            .map(|t| t.name.as_str())
-            .collect();
+        let repartition: BTreeSet<&'a str> =
+            self.subtopologies.values().flat_map(|s| &s.repartition_source_topics).map(|t| t.name.as_str()).collect();
         let subtopologies: Vec<&'a StoredSubtopology> = self.subtopologies.values().copied().collect();
         for s in subtopologies {
             if !s.copartition_indexes_fit() {
@@ -279,9 +275,9 @@ impl<'a> Decider<'a> {
     fn changelogs(&mut self) -> Result<(), Stop> {
         let subtopologies: Vec<&'a StoredSubtopology> = self.subtopologies.values().copied().collect();
         for s in subtopologies.into_iter().filter(|s| s.is_stateful()) {
-            let tasks = self.largest_source(s).ok_or_else(|| {
-                Stop::Refused(Refusal::NoSourceTopics(s.id.as_ref().to_owned()))
-            })?;
+            let tasks = self
+                .largest_source(s)
+                .ok_or_else(|| Stop::Refused(Refusal::NoSourceTopics(s.id.as_ref().to_owned())))?;
             for topic in &s.state_changelog_topics {
                 self.decided.insert(&topic.name, tasks);
             }
