@@ -39,7 +39,7 @@ pub struct Input<'a> {
 pub struct AssignError;
 
 /// Assigns tasks to members. Equal inputs give equal assignments.
-pub trait Assignor {
+pub trait Assignor: std::fmt::Debug + Send + Sync {
     /// The members' tasks; members without any may be left out.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use streamside_wire::messages::streams_group_heartbeat::{
     Status, StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, TaskIds, TaskOffset,
 };
 
+use super::assign::Assignor;
 use super::change::{GroupChange, TaskOffsets};
 use super::member::{self, Subject};
 use super::metadata::{GroupMetadata, MemberMetadata};
@@ -57,7 +58,8 @@ pub(super) fn decide<'a>(
             &fresh
         }
     };
-    let beat = Beat { group, created: known.is_none(), config, now, request, client };
+    let beat =
+        Beat { assignor: groups.assignor.as_ref(), group, created: known.is_none(), config, now, request, client };
     beat.decide(version)
 }
 
@@ -72,6 +74,7 @@ fn unknown_group(request: &StreamsGroupHeartbeatRequest<'_>, compat: Compat) -> 
 
 /// A heartbeat being decided: everything is read from the group as it is before.
 struct Beat<'g, 'a, 'r> {
+    assignor: &'g dyn Assignor,
     group: &'g Group,
     /// The group is made by this heartbeat.
     created: bool,
@@ -139,6 +142,7 @@ impl<'a> Beat<'_, 'a, '_> {
         }
         // S13
         let plan = Plan {
+            assignor: self.assignor,
             group,
             updated: Some(Updated {
                 id: &subject.id,

@@ -63,6 +63,7 @@ use crate::facts::{GroupFacts, HeartbeatFacts};
 use crate::input::{ClientContext, Millis, Now};
 use crate::record::{Durable, GroupId, Record};
 
+use assign::Assignor;
 use state::Group;
 use timers::Timers;
 
@@ -107,10 +108,11 @@ impl GroupKind {
 pub struct Groups {
     groups: HashMap<GroupId, GroupKind>,
     timers: Timers,
+    assignor: Arc<dyn Assignor>,
     members: usize,
     /// The latest journal position of a record of a group that is no longer there.
     gone_position: u64,
-    /// Where the endpoint epochs of groups begin that are replayed (spec kip1071 §14 D10).
+    /// What [`Self::loaded`] goes by.
     compat: Compat,
     session_timeout_ms: i32,
 }
@@ -119,9 +121,16 @@ impl Groups {
     /// No groups.
     #[must_use]
     pub fn new(config: &Config) -> Self {
+        Self::with_assignor(config, Arc::new(sticky::Sticky))
+    }
+
+    /// No groups, and an assignor of the caller's.
+    #[must_use]
+    pub fn with_assignor(config: &Config, assignor: Arc<dyn Assignor>) -> Self {
         Self {
             groups: HashMap::new(),
             timers: Timers::default(),
+            assignor,
             members: 0,
             gone_position: 0,
             compat: config.compat,

@@ -210,3 +210,145 @@ fn move_common(grant: &mut TaskSet, revoke: &mut TaskSet, keep: &mut TaskSet) {
     take_common(revoke, &moved);
     merge(keep, moved);
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fmt::Write;
+
+    use super::*;
+
+    /// Written with `STREAMSIDE_SNAPSHOT=write cargo test -p streamside-coordinator`, then read.
+    const SNAPSHOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/snapshots/member_states.txt");
+
+    fn set(partitions: &[i32]) -> TaskSet {
+        if partitions.is_empty() {
+            TaskSet::new()
+        } else {
+            TaskSet::from([("s".into(), partitions.iter().copied().collect())])
+        }
+    }
+
+    fn tasks(partitions: &[i32]) -> Tasks {
+        Tasks { active: set(partitions), ..Tasks::default() }
+    }
+
+    fn granted(partitions: &[i32]) -> AssignedTasks {
+        AssignedTasks { active: epochs_of(&set(partitions), &ActiveSet::new(), 5), ..AssignedTasks::default() }
+    }
+
+    /// The member has tasks 0 and 1 at epoch 5, one more to give up when it is UNREVOKED, and goes to epoch 8.
+    fn table() -> String {
+        let states = [
+            ("stable", MemberState::Stable, 5),
+            ("stable, at target", MemberState::Stable, 8),
+            ("unrevoked", MemberState::UnrevokedTasks, 5),
+            ("unreleased", MemberState::UnreleasedTasks, 5),
+            ("unreleased, at target", MemberState::UnreleasedTasks, 8),
+            ("unknown", MemberState::Unknown, 5),
+        ];
+        let targets: [(&str, &[i32]); 5] = [
+            ("same tasks", &[0, 1]),
+            ("one less", &[0]),
+            ("one more, free", &[0, 1, 3]),
+            ("one more, taken", &[0, 1, 4]),
+            ("one less, one more", &[0, 3]),
+        ];
+        let owned: [(&str, Option<&[i32]>); 4] =
+            [("not told", None), ("still all", Some(&[0, 1, 2])), ("given up", Some(&[0])), ("nothing", Some(&[]))];
+        let mut owners = Owners::default();
+        let theirs = CurrentAssignment { assigned: granted(&[4]), ..CurrentAssignment::default() };
+        owners.add(&"other".into(), &"q".into(), &theirs);
+        let mut text = String::new();
+        let mut line = |columns: [&str; 6]| {
+            let [a, b, c, d, e, f] = columns;
+            let _ = writeln!(text, "{}", format!("{a:22} {b:19} {c:10} {d:12} {e:6} {f}").trim_end());
+        };
+        line(["state", "target", "owned", "next state", "epoch", "tasks / to give up"]);
+        for (name, state, epoch) in states {
+            let pending = if state == MemberState::UnrevokedTasks { granted(&[2]) } else { AssignedTasks::default() };
+            let current = CurrentAssignment {
+                member_epoch: epoch,
+                previous_member_epoch: epoch - 1,
+                state,
+                assigned: granted(&[0, 1]),
+                pending,
+            };
+            for (target_name, target) in targets {
+                for (owned_name, owned) in owned {
+                    let who = Who { member: "m", process: "p" };
+                    let target = Target { epoch: 8, tasks: &tasks(target) };
+                    let next = reconcile(who, &current, owned.map(tasks).as_ref(), target, &owners);
+                    let list = |t: &AssignedTasks| {
+                        format!("{:?}", t.active.get("s").into_iter().flat_map(|e| e.keys()).collect::<Vec<_>>())
+                    };
+                    let (to, epoch, has) = match &next {
+                        Err(refusal) => (format!("error {}", refusal.code().0), String::new(), String::new()),
+                        Ok(None) => ("unchanged".to_owned(), String::new(), String::new()),
+                        Ok(Some(next)) => (
+                            format!("{:?}", next.state).replace("Tasks", "").to_lowercase(),
+                            next.member_epoch.to_string(),
+                            format!("{} / {}", list(&next.assigned), list(&next.pending)),
+                        ),
+                    };
+                    line([name, target_name, owned_name, &to, &epoch, &has]);
+                }
+            }
+        }
+        text
+    }
+
+    #[test]
+    fn s2_3_the_member_states_change_as_the_table_says() {
+        let table = table();
+        if std::env::var_os("STREAMSIDE_SNAPSHOT").is_some_and(|v| v == "write") {
+            std::fs::write(SNAPSHOT, &table).unwrap();
+        }
+        let stored = std::fs::read_to_string(SNAPSHOT).unwrap();
+        assert!(stored == table, "tests/snapshots/member_states.txt differs; now it is:\n{table}");
+    }
+
+    /// Spec kip1071 §6.4, 4.4: a task that changes its role within the member.
+    #[test]
+    fn s6_4_roles_change_in_place() {
+        let who = Who { member: "m", process: "p" };
+        let none = Owners::default();
+        let of =
+            |assigned: AssignedTasks| CurrentAssignment { member_epoch: 5, assigned, ..CurrentAssignment::default() };
+        let step = |current: &CurrentAssignment, owned: Option<&Tasks>, tasks: &Tasks| {
+            let mut owners = Owners::default();
+            owners.add(&"m".into(), &"p".into(), current);
+            reconcile(who, current, owned, Target { epoch: 6, tasks }, &owners).unwrap().unwrap()
+        };
+        let standby = || AssignedTasks { standby: set(&[0]), ..AssignedTasks::default() };
+
+        // Active to standby: a standby at once, active until it says otherwise.
+        let demoted = step(&of(granted(&[0])), None, &Tasks { standby: set(&[0]), ..Tasks::default() });
+        assert_eq!((demoted.state, demoted.member_epoch), (MemberState::UnrevokedTasks, 5));
+        assert_eq!((&demoted.assigned, &demoted.pending), (&standby(), &granted(&[0])));
+        let target = Tasks { standby: set(&[0]), ..Tasks::default() };
+        let done = step(&demoted, Some(&target), &target);
+        assert_eq!((done.state, done.member_epoch, &done.assigned), (MemberState::Stable, 6, &standby()));
+
+        // Standby to active: in one step, without an acknowledgement.
+        let promoted = step(&of(standby()), None, &tasks(&[0]));
+        assert_eq!((promoted.state, promoted.member_epoch), (MemberState::Stable, 6));
+        assert_eq!(promoted.assigned.active["s"], BTreeMap::from([(0, 6)]));
+        assert!(promoted.assigned.standby.is_empty());
+
+        // It stays a standby while something else must be given up, and while another process runs it.
+        let both = AssignedTasks { standby: set(&[0]), ..granted(&[1]) };
+        let waiting = step(&of(both), None, &tasks(&[0]));
+        assert_eq!((waiting.state, &waiting.assigned), (MemberState::UnrevokedTasks, &standby()));
+        let mut owners = Owners::default();
+        owners.add(&"other".into(), &"q".into(), &of(granted(&[0])));
+        let target = Target { epoch: 6, tasks: &tasks(&[0]) };
+        let waiting = reconcile(who, &of(standby()), None, target, &owners).unwrap().unwrap();
+        assert_eq!((waiting.state, &waiting.assigned), (MemberState::UnreleasedTasks, &standby()));
+
+        // Standby to warm-up.
+        let target = Tasks { warmup: set(&[0]), ..Tasks::default() };
+        let next = reconcile(who, &of(standby()), None, Target { epoch: 6, tasks: &target }, &none).unwrap().unwrap();
+        assert_eq!((next.state, next.member_epoch), (MemberState::Stable, 6));
+        assert_eq!((next.assigned.warmup, next.assigned.standby), (set(&[0]), TaskSet::new()));
+    }
+}

@@ -238,7 +238,7 @@ impl<'a> Placement<'a> {
                 self.give_standby(task, member);
             }
         }
-        deferred.sort_unstable_by(|a, b| b.0.cmp(&a.0));
+        deferred.sort_unstable_by_key(|(task, _)| std::cmp::Reverse(*task));
         for (task, replicas) in deferred {
             for _ in 0..replicas {
                 // Every process has it: nobody can take another.

@@ -123,14 +123,17 @@ impl From<StoredTopology> for Body {
     }
 }
 
+/// Name, partitions, replication factor, sorted settings of an internal topic.
+type NormalTopic<'a> = (&'a str, i32, i16, Vec<(&'a str, &'a str)>);
+
 /// A subtopology with every list sorted and co-partition groups by name.
 #[derive(PartialEq, Eq)]
 struct Normalised<'a> {
     source_topics: Vec<&'a str>,
     source_topic_regex: Vec<&'a str>,
-    changelogs: Vec<(&'a str, i32, i16, Vec<(&'a str, &'a str)>)>,
+    changelogs: Vec<NormalTopic<'a>>,
     sinks: Vec<&'a str>,
-    repartition_sources: Vec<(&'a str, i32, i16, Vec<(&'a str, &'a str)>)>,
+    repartition_sources: Vec<NormalTopic<'a>>,
     copartitions: Vec<Vec<&'a str>>,
 }
 
@@ -174,7 +177,7 @@ fn sorted(names: &[String]) -> Vec<&str> {
     names
 }
 
-fn sorted_topics(topics: &[InternalTopic]) -> Vec<(&str, i32, i16, Vec<(&str, &str)>)> {
+fn sorted_topics(topics: &[InternalTopic]) -> Vec<NormalTopic<'_>> {
     let mut topics: Vec<_> = topics
         .iter()
         .map(|t| {

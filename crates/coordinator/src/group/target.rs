@@ -7,7 +7,6 @@ use super::assign::{Assignor, Input, InputMember};
 use super::metadata::{MemberMetadata, TargetMetadata};
 use super::refusal::Refusal;
 use super::state::{Group, Member};
-use super::sticky::Sticky;
 use super::tasks::{CurrentAssignment, Tasks};
 use super::topics::Configured;
 use crate::config::Config;
@@ -31,6 +30,7 @@ pub(super) struct Updated<'a> {
 /// What an assignment is computed for.
 #[derive(Debug)]
 pub(super) struct Plan<'a> {
+    pub(super) assignor: &'a dyn Assignor,
     pub(super) group: &'a Group,
     pub(super) updated: Option<Updated<'a>>,
     pub(super) configured: &'a Configured,
@@ -92,7 +92,7 @@ fn assign(plan: &Plan<'_>) -> Result<BTreeMap<MemberId, Tasks>, Refusal> {
     });
     let mut members: Vec<_> = others.chain(updated).collect();
     members.sort_unstable_by_key(|m| m.id);
-    Sticky.assign(&Input { members, subtopologies, standbys: plan.standbys }).map_err(|_| Refusal::Assignor)
+    plan.assignor.assign(&Input { members, subtopologies, standbys: plan.standbys }).map_err(|_| Refusal::Assignor)
 }
 
 fn input_of(member: &Member) -> InputMember<'_> {
@@ -105,7 +105,13 @@ fn input_of(member: &Member) -> InputMember<'_> {
 }
 
 /// The initial delay is over: compute with the settings of the last bump (spec kip1071 §5.3).
-pub(super) fn after_delay(group: &Group, config: &Config, now: Now, records: &mut Vec<Record>) {
+pub(super) fn after_delay(
+    assignor: &dyn Assignor,
+    group: &Group,
+    config: &Config,
+    now: Now,
+    records: &mut Vec<Record>,
+) {
     let Some(configured) = &group.configured else { return };
     if group.members.is_empty() || group.metadata.epoch <= group.target_metadata.assignment_epoch {
         return;
@@ -116,7 +122,7 @@ pub(super) fn after_delay(group: &Group, config: &Config, now: Now, records: &mu
         .get(STANDBYS)
         .and_then(|text| text.parse().ok())
         .unwrap_or(config.num_standby_replicas);
-    let plan = Plan { group, updated: None, configured, standbys, epoch: group.metadata.epoch };
+    let plan = Plan { assignor, group, updated: None, configured, standbys, epoch: group.metadata.epoch };
     let mut computed = Vec::new();
     // If the assignor fails, the next heartbeat tries again.
     if compute(&plan, now, &mut computed).is_ok() {

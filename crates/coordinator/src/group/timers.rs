@@ -118,7 +118,7 @@ impl Groups {
                 // A fence of this tick changes what an assignment must be computed from: the next tick does it.
                 if !fenced.contains_key(id) {
                     records.push(volatile(GroupChange::Delayed { group: id.clone(), until: None }));
-                    target::after_delay(group, config, now, &mut records);
+                    target::after_delay(self.assignor.as_ref(), group, config, now, &mut records);
                 }
                 continue;
             };

@@ -1,8 +1,12 @@
 //! Joining, staying, leaving: spec kip1071 §1.5, §2.4–§2.7.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use streamside_coordinator::Durable;
+use streamside_coordinator::group::assign::{AssignError, Assignor, Input};
+use streamside_coordinator::group::{Groups, Tasks};
 use streamside_wire::messages::streams_group_heartbeat::TaskOffset;
 
 use crate::lab::*;
@@ -212,6 +216,25 @@ fn t15_a_leaver_may_ask_for_the_shutdown() {
     // An empty group forgets it.
     lab.beat(&steady("m2", -1));
     assert_eq!(statuses(&lab.beat(&join("m3"))), Vec::<i8>::new());
+}
+
+/// Never finds a way.
+#[derive(Debug)]
+struct Helpless;
+
+impl Assignor for Helpless {
+    fn assign(&self, _: &Input<'_>) -> Result<BTreeMap<Arc<str>, Tasks>, AssignError> {
+        Err(AssignError)
+    }
+}
+
+#[test]
+fn t16_an_assignor_that_fails_changes_nothing_and_ends_no_client() {
+    let mut lab = Lab::with(&[("in", 2)]);
+    lab.groups = Groups::with_assignor(&lab.config, Arc::new(Helpless));
+    let request = Request { topology: Some(topology(&[("0", &["in"])])), ..join("m") };
+    assert_eq!(lab.beat(&request).error_code, 14);
+    assert!(lab.groups.is_empty());
 }
 
 #[test]
