@@ -24,7 +24,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use bytes::Bytes;
 use redb::{ReadTransaction, ReadableTable};
@@ -93,6 +93,9 @@ pub fn factory() -> Factory {
     Factory::new(schema(), DiskStore::default)
 }
 
+/// How long a full disk counts as full when no description is set.
+const FULL_FOR: Duration = Duration::from_secs(60);
+
 #[derive(Clone, Debug)]
 struct Settings {
     folder: PathBuf,
@@ -137,8 +140,8 @@ struct Shared {
     settings: Settings,
     cache: Mutex<Cache>,
     queued_bytes: AtomicUsize,
-    /// The failure that the last write met, if it met one.
-    failing: Mutex<Option<Failure>>,
+    /// The failure that the last write met, if it met one, and when.
+    failing: Mutex<Option<(Failure, Instant)>>,
 }
 
 impl Shared {
@@ -146,12 +149,12 @@ impl Shared {
         self.cache.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn failing(&self) -> Option<Failure> {
+    fn failing(&self) -> Option<(Failure, Instant)> {
         self.failing.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Notes how a write went; logs when that changes.
-    fn wrote(&self, result: Result<(), Trouble>) -> Failure {
+    fn wrote(&self, result: Result<(), Trouble>) -> Option<Failure> {
         let now = result.err().map(failed);
         let mut before = self.failing.lock().unwrap_or_else(PoisonError::into_inner);
         let path = self.file.path().display();
@@ -162,8 +165,8 @@ impl Shared {
             (Some(_), None) => tracing::info!("{path} can be written again"),
             _ => {}
         }
-        before.clone_from(&now);
-        now.unwrap_or(Failure::Fatal)
+        *before = now.clone().map(|failure| (failure, Instant::now()));
+        now
     }
 
     fn read(&self, group: &str, epoch: i32) -> Result<Option<Bytes>, Failure> {
@@ -399,19 +402,19 @@ impl TopologyPlugin for DiskStore {
         Some(self.ask(move |shared| shared.history(&group, limit)))
     }
 
-    /// After a failed write this writes, so that health comes back without a push.
+    /// After a failed write this writes, so that health comes back without a push; but not soon after the disk was
+    /// full, since a little may fit where a description did not.
     fn health(&self) -> Option<Call<()>> {
-        let now = match &*self.running() {
-            None => Err(refused("is closed")),
-            Some(running) => match (running.shared.failing(), running.shared.file.writable()) {
-                (None, Ok(())) => Ok(()),
-                (None, Err(trouble)) => Err(failed(trouble)),
-                (Some(failure), _) => Err(failure),
-            },
+        let (failing, file) = match &*self.running() {
+            None => (None, Err(refused("is closed"))),
+            Some(running) => (running.shared.failing(), running.shared.file.writable().map_err(failed)),
         };
-        Some(match now {
-            Ok(()) => Box::pin(ready(Ok(()))),
-            Err(_) => self.mutate(Task::Probe),
+        Some(match (failing, file) {
+            (Some((failure, at)), _) if failure.kind() == StoreTrouble::Full.word() && at.elapsed() < FULL_FOR => {
+                Box::pin(ready(Err(failure)))
+            }
+            (None, Ok(())) => Box::pin(ready(Ok(()))),
+            _ => self.mutate(Task::Probe),
         })
     }
 

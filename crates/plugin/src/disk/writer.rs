@@ -147,18 +147,22 @@ fn write_batch(shared: &Shared, fence: &mut Fence, batch: &[Work]) -> Vec<Result
                 }
             });
         }
-        Ok(((results, applied), tables.finish()?))
+        let changed = tables.finish()?;
+        Ok(((results, applied, changed), changed))
     });
     match written {
-        Ok((results, applied)) => {
+        Ok((results, applied, changed)) => {
             for (group, stamp) in applied {
                 fence.applied(group, stamp);
             }
-            shared.wrote(Ok(()));
+            // What changed nothing says nothing about the disk.
+            if changed {
+                shared.wrote(Ok(()));
+            }
             results
         }
         Err(trouble) => {
-            let failure = shared.wrote(Err(trouble));
+            let failure = shared.wrote(Err(trouble)).unwrap_or(Failure::Fatal);
             batch.iter().map(|_| Err(failure.clone())).collect()
         }
     }

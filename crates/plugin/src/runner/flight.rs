@@ -5,8 +5,8 @@
 use std::fmt;
 use std::future::poll_fn;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::{Context, Poll};
 
 use tokio::runtime::Handle;
@@ -15,7 +15,8 @@ use tokio::time::{Instant, timeout_at};
 
 use super::lanes::{HungRead, LaneGuard, Lanes};
 use super::{Late, Operation, Outcome};
-use crate::api::{Call, Failure};
+use crate::api::{Call, Failure, Stamp};
+use crate::fence::Fence;
 use crate::panic_text::panic_text;
 
 /// How many calls hang, and how many may before they keep their places in flight.
@@ -91,14 +92,35 @@ impl Held {
     }
 }
 
-/// Whom to tell when a mutation settles after its caller has had its answer.
+/// What is to be noted, and told, when a mutation settles.
 #[derive(Clone)]
 pub(super) struct Report {
     pub(super) op: u64,
     pub(super) group: Box<str>,
     pub(super) operation: Operation,
     pub(super) epoch: Option<i32>,
+    pub(super) stamp: Stamp,
+    /// Absent where calls just run.
+    pub(super) fence: Option<Arc<Mutex<Fence>>>,
     pub(super) tell: Arc<dyn Fn(Late) + Send + Sync>,
+}
+
+impl Report {
+    /// Whether a newer mutation of the group has succeeded before.
+    pub(super) fn is_late(&self) -> bool {
+        self.fence.as_ref().is_some_and(|fence| {
+            let fence = fence.lock().unwrap_or_else(PoisonError::into_inner);
+            !fence.admits(&self.group, self.stamp)
+        })
+    }
+
+    /// Remembers a success; call before the lane is free.
+    fn settled<T>(&self, outcome: &Outcome<T>) {
+        if let Some(fence) = self.fence.as_ref().filter(|_| outcome.is_ok()) {
+            let mut fence = fence.lock().unwrap_or_else(PoisonError::into_inner);
+            fence.applied(&self.group, self.stamp);
+        }
+    }
 }
 
 impl fmt::Debug for Report {
@@ -143,6 +165,9 @@ impl<T: Send + 'static> Flight<T> {
         };
         match settled {
             Some(outcome) => {
+                if let Some(report) = &parts.report {
+                    report.settled(&outcome);
+                }
                 parts.bury();
                 outcome
             }
@@ -199,7 +224,9 @@ impl<T: Send + 'static> Parts<T> {
                 },
             };
             // Told before the lane is free, so that a later mutation of the group cannot be reported first.
-            if let Some(Report { op, group, operation, epoch, tell }) = self.report.take() {
+            if let Some(report) = self.report.take() {
+                report.settled(&outcome);
+                let Report { op, group, operation, epoch, tell, .. } = report;
                 let result = outcome.map(|_| ());
                 let _ = catch_unwind(AssertUnwindSafe(|| tell(Late { op, group, operation, epoch, result })));
             }

@@ -9,8 +9,8 @@ mod tests;
 use std::fmt;
 use std::future::Future;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -18,6 +18,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 
 use crate::api::{Call, Failure, Stamp, TopologyPlugin, Version};
+use crate::fence::Fence;
 use crate::limits::MAX_WAITING;
 use crate::panic_text::panic_text;
 use flight::{Flight, Held, Hung, InFlight, Report, start};
@@ -179,6 +180,8 @@ struct Core {
     plugin: Arc<dyn TopologyPlugin>,
     config: RunnerConfig,
     lanes: Arc<Lanes>,
+    /// The newest mutation that each group's plugin has confirmed.
+    fence: Arc<Mutex<Fence>>,
     permits: Option<Arc<Semaphore>>,
     in_flight: Arc<AtomicUsize>,
     waiting_for_permit: AtomicUsize,
@@ -202,6 +205,7 @@ impl Runner {
         let core = Core {
             plugin,
             lanes: Arc::default(),
+            fence: Arc::default(),
             permits: config.max_in_flight.map(permits),
             in_flight: Arc::default(),
             waiting_for_permit: AtomicUsize::new(0),
@@ -218,7 +222,8 @@ impl Runner {
     }
 
     /// Stores a description. `op` comes back in a [`Late`]. The place in the group's lane is taken by the call, not by
-    /// the first poll, so the order of the calls is the order of the mutations.
+    /// the first poll, so the order of the calls is the order of the mutations. One that is called after a mutation
+    /// with a larger [`Stamp::sequence`] has succeeded is as if it had come before that: a success without a call.
     pub fn set(
         &self,
         op: u64,
@@ -327,6 +332,9 @@ impl Runner {
             let mut held = core.held(permit);
             held.lane = lane;
             let report = call.report(&core);
+            if report.is_late() {
+                return Outcome::Ok(());
+            }
             let started = started.unwrap_or_else(|| call.start(&core));
             core.fly(started, held, Some(report)).await
         }
@@ -376,6 +384,8 @@ impl Mutation {
                 Change::Set { epoch, .. } => Some(epoch),
                 Change::Delete => None,
             },
+            stamp: self.stamp,
+            fence: core.config.lanes.then(|| core.fence.clone()),
             tell: core.config.on_late.clone(),
         }
     }

@@ -187,6 +187,29 @@ async fn h3_a_call_that_timed_out_keeps_its_lane_until_it_settles() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn h3_an_older_mutation_is_as_if_it_had_come_before_but_not_behind_a_failed_one() {
+    let bench = bench(|_| {});
+    let set = |sequence: u64| {
+        let stamp = Stamp { sequence, at: 0 };
+        bench.runner.set(sequence, "g", sequence as i32, Bytes::new(), stamp)
+    };
+    assert_eq!(set(5).await, Outcome::Ok(()));
+    assert_eq!(set(4).await, Outcome::Ok(()));
+    let failing = bench.plugin.hold("g");
+    failing.send(Err(Failure::transient("not now"))).unwrap();
+    assert!(!set(9).await.is_ok());
+    assert_eq!(set(8).await, Outcome::Ok(()));
+    // A late success counts.
+    let open = bench.plugin.hold("g");
+    assert_eq!(set(11).await, Outcome::TimedOut);
+    open.send(Ok(())).unwrap();
+    sleep(TICK).await;
+    assert_eq!(bench.runner.delete(1, "g", Stamp { sequence: 10, at: 0 }).await, Outcome::Ok(()));
+    let made: Vec<String> = bench.plugin.calls().into_iter().filter(|c| !c.ends_with("done")).collect();
+    assert_eq!(made, ["set5 g", "set9 g", "set8 g", "set11 g"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn h3_a_late_failure_is_reported_too() {
     let mut bench = bench(|_| {});
     let open = bench.plugin.hold("g");
