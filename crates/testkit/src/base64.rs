@@ -6,10 +6,7 @@ const URL_SAFE: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwx
 fn encode(alphabet: &[u8; 64], bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {
-        let group = chunk
-            .iter()
-            .enumerate()
-            .fold(0_u32, |all, (i, b)| all | u32::from(*b) << (16 - 8 * i));
+        let group = chunk.iter().enumerate().fold(0_u32, |all, (i, b)| all | u32::from(*b) << (16 - 8 * i));
         for i in 0..=chunk.len() {
             let index = group >> (18 - 6 * i) & 63;
             out.push(char::from(alphabet[index as usize]));
@@ -37,10 +34,7 @@ pub(crate) fn decode(text: &str) -> Option<Vec<u8>> {
     let mut out = Vec::with_capacity(text.len() / 4 * 3);
     let (mut bits, mut held) = (0_u32, 0_u8);
     for byte in text.trim_end_matches('=').bytes() {
-        let value = STANDARD
-            .iter()
-            .position(|a| *a == byte)
-            .or_else(|| URL_SAFE.iter().position(|a| *a == byte))?;
+        let value = STANDARD.iter().position(|a| *a == byte).or_else(|| URL_SAFE.iter().position(|a| *a == byte))?;
         bits = (bits << 6 | value as u32) & 0x3fff;
         held += 6;
         if held >= 8 {

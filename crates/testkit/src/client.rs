@@ -22,22 +22,23 @@ impl Client {
     /// # Errors
     /// The connection could not be made.
     pub fn open(port: u16, client_id: &str) -> Result<Self, ConnectionError> {
-        Ok(Self {
-            connection: Connection::open(("127.0.0.1", port), client_id)?,
-        })
+        Ok(Self { connection: Connection::open(("127.0.0.1", port), client_id)? })
     }
 
     /// One call by name.
     ///
     /// # Errors
     /// A closed connection, no answer in 15 seconds, bytes that are not the answer.
-    pub fn call(
-        &mut self,
-        api: &str,
-        version: i16,
-        body: &Value,
-    ) -> Result<Value, ConnectionError> {
+    pub fn call(&mut self, api: &str, version: i16, body: &Value) -> Result<Value, ConnectionError> {
         self.connection.call(api, version, body, CALL)
+    }
+
+    /// `ApiVersions` at version 3, as clients greet.
+    ///
+    /// # Errors
+    /// As [`Self::call`].
+    pub fn versions(&mut self) -> Result<Value, ConnectionError> {
+        self.call("ApiVersions", 3, &json!({"ClientSoftwareName": "testkit", "ClientSoftwareVersion": "1"}))
     }
 
     fn heartbeat(&mut self, version: i16, body: &Value) -> Result<Value, ConnectionError> {
@@ -69,9 +70,7 @@ impl Client {
             "Topology": topology, "ActiveTasks": [], "StandbyTasks": [], "WarmupTasks": [], "ProcessId": format!("p-{member}")});
         loop {
             let answer = self.heartbeat(version, &body)?;
-            let away = answer["ErrorCode"]
-                .as_i64()
-                .is_some_and(|code| (14..=16).contains(&code));
+            let away = answer["ErrorCode"].as_i64().is_some_and(|code| (14..=16).contains(&code));
             if !away || Instant::now() > deadline {
                 return Ok(answer);
             }
@@ -83,16 +82,8 @@ impl Client {
     ///
     /// # Errors
     /// As [`Self::call`].
-    pub fn beat(
-        &mut self,
-        group: &str,
-        member: &str,
-        epoch: i64,
-    ) -> Result<Value, ConnectionError> {
-        self.heartbeat(
-            1,
-            &json!({"GroupId": group, "MemberId": member, "MemberEpoch": epoch}),
-        )
+    pub fn beat(&mut self, group: &str, member: &str, epoch: i64) -> Result<Value, ConnectionError> {
+        self.heartbeat(1, &json!({"GroupId": group, "MemberId": member, "MemberEpoch": epoch}))
     }
 
     /// Leaves for good.
@@ -107,12 +98,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Self::call`].
-    pub fn push(
-        &mut self,
-        group: &str,
-        member: &str,
-        description: &Value,
-    ) -> Result<Value, ConnectionError> {
+    pub fn push(&mut self, group: &str, member: &str, description: &Value) -> Result<Value, ConnectionError> {
         self.push_at(group, member, 0, description)
     }
 
@@ -127,7 +113,8 @@ impl Client {
         epoch: i32,
         description: &Value,
     ) -> Result<Value, ConnectionError> {
-        let body = json!({"GroupId": group, "MemberId": member, "TopologyEpoch": epoch, "TopologyDescription": description});
+        let body =
+            json!({"GroupId": group, "MemberId": member, "TopologyEpoch": epoch, "TopologyDescription": description});
         self.call("StreamsGroupTopologyDescriptionUpdate", 0, &body)
     }
 
@@ -137,10 +124,7 @@ impl Client {
     /// As [`Self::call`].
     pub fn describe(&mut self, groups: &[&str]) -> Result<Vec<Value>, ConnectionError> {
         let body = json!({"GroupIds": groups, "IncludeTopologyDescription": true});
-        Ok(entries(
-            self.call("StreamsGroupDescribe", 1, &body)?,
-            "Groups",
-        ))
+        Ok(entries(self.call("StreamsGroupDescribe", 1, &body)?, "Groups"))
     }
 
     /// Deletes groups at version 3; the entries of the answer.
@@ -148,10 +132,7 @@ impl Client {
     /// # Errors
     /// As [`Self::call`].
     pub fn delete(&mut self, groups: &[&str]) -> Result<Vec<Value>, ConnectionError> {
-        Ok(entries(
-            self.call("DeleteGroups", 3, &json!({"GroupsNames": groups}))?,
-            "Results",
-        ))
+        Ok(entries(self.call("DeleteGroups", 3, &json!({"GroupsNames": groups}))?, "Results"))
     }
 }
 

@@ -46,9 +46,7 @@ pub fn default_of(message: &Message, field: &Field, version: i16) -> Value {
     }
     match &field.ty {
         Type::Bool => Value::Bool(text == Some("true")),
-        Type::Int(_) | Type::Uint16 => {
-            Value::from(text.and_then(|t| t.parse::<i64>().ok()).unwrap_or(0))
-        }
+        Type::Int(_) | Type::Uint16 => Value::from(text.and_then(|t| t.parse::<i64>().ok()).unwrap_or(0)),
         Type::String | Type::Bytes => Value::from(text.unwrap_or_default()),
         Type::Uuid => Value::from(base64::url_safe(&[0; 16])),
         Type::Struct(_) => {
@@ -73,12 +71,7 @@ fn defaults(message: &Message, fields: &[Field], version: i16) -> Map<String, Va
 pub fn encode(message: &Message, version: i16, body: &Value) -> Result<Vec<u8>, CodecError> {
     let mut out = Vec::new();
     let writer = Encoder { message, version };
-    writer.fields(
-        &mut out,
-        &message.fields,
-        body,
-        message.flexible.has(version),
-    )?;
+    writer.fields(&mut out, &message.fields, body, message.flexible.has(version))?;
     Ok(out)
 }
 
@@ -90,10 +83,7 @@ pub fn decode(message: &Message, version: i16, bytes: &[u8]) -> Result<Value, Co
     let mut input = bytes;
     let body = decode_prefix(message, version, &mut input)?;
     if !input.is_empty() {
-        return bad(format!(
-            "{} bytes left over in version {version}",
-            input.len()
-        ));
+        return bad(format!("{} bytes left over in version {version}", input.len()));
     }
     Ok(body)
 }
@@ -102,11 +92,7 @@ pub fn decode(message: &Message, version: i16, bytes: &[u8]) -> Result<Value, Co
 ///
 /// # Errors
 /// Bytes that are not this message.
-pub fn decode_prefix(
-    message: &Message,
-    version: i16,
-    input: &mut &[u8],
-) -> Result<Value, CodecError> {
+pub fn decode_prefix(message: &Message, version: i16, input: &mut &[u8]) -> Result<Value, CodecError> {
     Decoder { message, version }.fields(input, &message.fields, message.flexible.has(version))
 }
 
@@ -132,23 +118,14 @@ struct Encoder<'m> {
 }
 
 impl Encoder<'_> {
-    fn fields(
-        &self,
-        out: &mut Vec<u8>,
-        fields: &[Field],
-        body: &Value,
-        flexible: bool,
-    ) -> Result<(), CodecError> {
+    fn fields(&self, out: &mut Vec<u8>, fields: &[Field], body: &Value, flexible: bool) -> Result<(), CodecError> {
         let empty = Map::new();
         let body = match body {
             Value::Object(map) => map,
             Value::Null => &empty,
             other => return bad(format!("an object is wanted, not {other}")),
         };
-        if let Some(name) = body
-            .keys()
-            .find(|k| *k != "_tags" && !fields.iter().any(|f| f.name == **k))
-        {
+        if let Some(name) = body.keys().find(|k| *k != "_tags" && !fields.iter().any(|f| f.name == **k)) {
             return bad(format!("no field {name}"));
         }
         let mut tags: Vec<(u32, Vec<u8>)> = Vec::new();
@@ -157,10 +134,7 @@ impl Encoder<'_> {
             let value = body.get(&field.name).unwrap_or(&default);
             if !field.versions.has(self.version) {
                 if *value != default && !field.ignorable {
-                    return bad(format!(
-                        "{} does not exist in version {}",
-                        field.name, self.version
-                    ));
+                    return bad(format!("{} does not exist in version {}", field.name, self.version));
                 }
                 continue;
             }
@@ -182,9 +156,7 @@ impl Encoder<'_> {
                     let tag = tag.parse().map_err(|_| CodecError(format!("tag {tag}")))?;
                     tags.push((
                         tag,
-                        text.as_str()
-                            .and_then(unhex)
-                            .ok_or_else(|| CodecError(format!("tag {tag} is not hex")))?,
+                        text.as_str().and_then(unhex).ok_or_else(|| CodecError(format!("tag {tag} is not hex")))?,
                     ));
                 }
             }
@@ -199,21 +171,13 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    fn value(
-        &self,
-        out: &mut Vec<u8>,
-        field: &Field,
-        value: &Value,
-        flexible: bool,
-    ) -> Result<(), CodecError> {
+    fn value(&self, out: &mut Vec<u8>, field: &Field, value: &Value, flexible: bool) -> Result<(), CodecError> {
         if field.array {
             return match value {
                 Value::Null => self.null(out, field, flexible, 4),
                 Value::Array(items) => {
                     length(out, items.len(), flexible, 4)?;
-                    items
-                        .iter()
-                        .try_for_each(|item| self.one(out, field, item, flexible))
+                    items.iter().try_for_each(|item| self.one(out, field, item, flexible))
                 }
                 other => bad(format!("{} must be a list, not {other}", field.name)),
             };
@@ -227,13 +191,7 @@ impl Encoder<'_> {
         self.one(out, field, value, flexible)
     }
 
-    fn one(
-        &self,
-        out: &mut Vec<u8>,
-        field: &Field,
-        value: &Value,
-        flexible: bool,
-    ) -> Result<(), CodecError> {
+    fn one(&self, out: &mut Vec<u8>, field: &Field, value: &Value, flexible: bool) -> Result<(), CodecError> {
         let wrong = || CodecError(format!("{} cannot be {value}", field.name));
         match &field.ty {
             Type::Struct(_) => {
@@ -244,11 +202,9 @@ impl Encoder<'_> {
                 self.fields(out, fields, value, flexible)?;
             }
             Type::Bool => out.push(u8::from(value.as_bool().ok_or_else(wrong)?)),
-            Type::Uint16 => out.extend(
-                u16::try_from(value.as_i64().ok_or_else(wrong)?)
-                    .map_err(|_| wrong())?
-                    .to_be_bytes(),
-            ),
+            Type::Uint16 => {
+                out.extend(u16::try_from(value.as_i64().ok_or_else(wrong)?).map_err(|_| wrong())?.to_be_bytes())
+            }
             Type::Int(width) => {
                 let number = value.as_i64().ok_or_else(wrong)?;
                 let bytes = number.to_be_bytes();
@@ -260,20 +216,11 @@ impl Encoder<'_> {
                 out.extend(kept);
             }
             Type::Uuid => {
-                let bytes = value
-                    .as_str()
-                    .and_then(base64::decode)
-                    .filter(|b| b.len() == 16)
-                    .ok_or_else(wrong)?;
+                let bytes = value.as_str().and_then(base64::decode).filter(|b| b.len() == 16).ok_or_else(wrong)?;
                 out.extend(bytes);
             }
             Type::String | Type::Bytes if value.is_null() => {
-                self.null(
-                    out,
-                    field,
-                    flexible,
-                    if field.ty == Type::String { 2 } else { 4 },
-                )?;
+                self.null(out, field, flexible, if field.ty == Type::String { 2 } else { 4 })?;
             }
             Type::String => {
                 let text = value.as_str().ok_or_else(wrong)?;
@@ -289,13 +236,7 @@ impl Encoder<'_> {
         Ok(())
     }
 
-    fn null(
-        &self,
-        out: &mut Vec<u8>,
-        field: &Field,
-        flexible: bool,
-        width: usize,
-    ) -> Result<(), CodecError> {
+    fn null(&self, out: &mut Vec<u8>, field: &Field, flexible: bool, width: usize) -> Result<(), CodecError> {
         if !field.nullable.has(self.version) {
             return bad(format!("{} must not be null", field.name));
         }
@@ -308,25 +249,16 @@ impl Encoder<'_> {
     }
 }
 
-fn length(
-    out: &mut Vec<u8>,
-    length: usize,
-    flexible: bool,
-    width: usize,
-) -> Result<(), CodecError> {
+fn length(out: &mut Vec<u8>, length: usize, flexible: bool, width: usize) -> Result<(), CodecError> {
     if flexible {
         put_uvarint(out, length as u64 + 1);
     } else if width == 2 {
         out.extend(
-            i16::try_from(length)
-                .map_err(|_| CodecError(format!("length {length} does not fit")))?
-                .to_be_bytes(),
+            i16::try_from(length).map_err(|_| CodecError(format!("length {length} does not fit")))?.to_be_bytes(),
         );
     } else {
         out.extend(
-            i32::try_from(length)
-                .map_err(|_| CodecError(format!("length {length} does not fit")))?
-                .to_be_bytes(),
+            i32::try_from(length).map_err(|_| CodecError(format!("length {length} does not fit")))?.to_be_bytes(),
         );
     }
     Ok(())
@@ -338,12 +270,7 @@ struct Decoder<'m> {
 }
 
 impl Decoder<'_> {
-    fn fields(
-        &self,
-        input: &mut &[u8],
-        fields: &[Field],
-        flexible: bool,
-    ) -> Result<Value, CodecError> {
+    fn fields(&self, input: &mut &[u8], fields: &[Field], flexible: bool) -> Result<Value, CodecError> {
         let mut out = Map::new();
         for field in fields.iter().filter(|f| f.versions.has(self.version)) {
             let value = match field.tagged(self.version) {
@@ -358,12 +285,7 @@ impl Decoder<'_> {
         Ok(Value::Object(out))
     }
 
-    fn tags(
-        &self,
-        input: &mut &[u8],
-        fields: &[Field],
-        out: &mut Map<String, Value>,
-    ) -> Result<(), CodecError> {
+    fn tags(&self, input: &mut &[u8], fields: &[Field], out: &mut Map<String, Value>) -> Result<(), CodecError> {
         let mut unknown = Map::new();
         let mut last = None;
         for _ in 0..uvarint(input)? {
@@ -374,10 +296,7 @@ impl Decoder<'_> {
             last = Some(tag);
             let size = uvarint(input)?;
             let mut bytes = take(input, size as usize)?;
-            match fields
-                .iter()
-                .find(|f| f.tagged(self.version).is_some_and(|t| u64::from(t) == tag))
-            {
+            match fields.iter().find(|f| f.tagged(self.version).is_some_and(|t| u64::from(t) == tag)) {
                 Some(field) => {
                     out.insert(field.name.clone(), self.value(&mut bytes, field, true)?);
                     if !bytes.is_empty() {
@@ -403,15 +322,10 @@ impl Decoder<'_> {
             if count > input.len() {
                 return bad(format!("{} claims {count} elements", field.name));
             }
-            let items: Result<Vec<Value>, CodecError> = (0..count)
-                .map(|_| self.one(input, field, flexible))
-                .collect();
+            let items: Result<Vec<Value>, CodecError> = (0..count).map(|_| self.one(input, field, flexible)).collect();
             return items.map(Value::Array);
         }
-        if self.message.struct_of(field).is_some()
-            && field.nullable.has(self.version)
-            && take(input, 1)?[0] >= 0x80
-        {
+        if self.message.struct_of(field).is_some() && field.nullable.has(self.version) && take(input, 1)?[0] >= 0x80 {
             return Ok(Value::Null);
         }
         self.one(input, field, flexible)
@@ -419,16 +333,10 @@ impl Decoder<'_> {
 
     fn one(&self, input: &mut &[u8], field: &Field, flexible: bool) -> Result<Value, CodecError> {
         Ok(match &field.ty {
-            Type::Struct(_) => self.fields(
-                input,
-                self.message.struct_of(field).unwrap_or_default(),
-                flexible,
-            )?,
+            Type::Struct(_) => self.fields(input, self.message.struct_of(field).unwrap_or_default(), flexible)?,
             Type::Bool => Value::Bool(take(input, 1)?[0] != 0),
             Type::Uint16 => Value::from(signed(take(input, 2)?) & 0xffff),
-            Type::Int(width) => {
-                Value::Number(Number::from(signed(take(input, usize::from(*width))?)))
-            }
+            Type::Int(width) => Value::Number(Number::from(signed(take(input, usize::from(*width))?))),
             Type::Uuid => Value::from(base64::url_safe(take(input, 16)?)),
             Type::String => match self.length(input, field, flexible, 2)? {
                 None => Value::Null,
@@ -451,11 +359,7 @@ impl Decoder<'_> {
         flexible: bool,
         width: usize,
     ) -> Result<Option<usize>, CodecError> {
-        let length = if flexible {
-            uvarint(input)? as i64 - 1
-        } else {
-            signed(take(input, width)?)
-        };
+        let length = if flexible { uvarint(input)? as i64 - 1 } else { signed(take(input, width)?) };
         match usize::try_from(length) {
             Ok(length) => Ok(Some(length)),
             Err(_) if field.nullable.has(self.version) => Ok(None),
@@ -487,11 +391,7 @@ fn uvarint(input: &mut &[u8]) -> Result<u64, CodecError> {
 }
 
 fn signed(bytes: &[u8]) -> i64 {
-    let start = if bytes.first().is_some_and(|b| b & 0x80 != 0) {
-        -1
-    } else {
-        0
-    };
+    let start = if bytes.first().is_some_and(|b| b & 0x80 != 0) { -1 } else { 0 };
     bytes.iter().fold(start, |all, b| all << 8 | i64::from(*b))
 }
 
@@ -499,31 +399,21 @@ fn signed(bytes: &[u8]) -> i64 {
 #[must_use]
 pub fn hex(bytes: &[u8]) -> String {
     use std::fmt::Write;
-    bytes
-        .iter()
-        .fold(String::with_capacity(bytes.len() * 2), |mut out, b| {
-            let _ = write!(out, "{b:02x}");
-            out
-        })
+    bytes.iter().fold(String::with_capacity(bytes.len() * 2), |mut out, b| {
+        let _ = write!(out, "{b:02x}");
+        out
+    })
 }
 
 /// Bytes of hex text, spaces between them allowed.
 #[must_use]
 pub fn unhex(text: &str) -> Option<Vec<u8>> {
-    let digits: Vec<u8> = text
-        .chars()
-        .filter(|c| *c != ' ')
-        .map(|c| c.to_digit(16).map(|d| d as u8))
-        .collect::<Option<_>>()?;
+    let digits: Vec<u8> =
+        text.chars().filter(|c| *c != ' ').map(|c| c.to_digit(16).map(|d| d as u8)).collect::<Option<_>>()?;
     if !digits.len().is_multiple_of(2) {
         return None;
     }
-    Some(
-        digits
-            .chunks(2)
-            .map(|pair| pair[0] << 4 | pair[1])
-            .collect(),
-    )
+    Some(digits.chunks(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
 
 #[cfg(test)]
@@ -534,12 +424,7 @@ mod tests {
     #[test]
     fn defaults_fill_what_a_body_leaves_out() {
         let api = Catalog::get().api(88).unwrap();
-        let bytes = encode(
-            &api.request,
-            1,
-            &json!({"GroupId": "g", "MemberId": "m", "MemberEpoch": 3}),
-        )
-        .unwrap();
+        let bytes = encode(&api.request, 1, &json!({"GroupId": "g", "MemberId": "m", "MemberEpoch": 3})).unwrap();
         let body = decode(&api.request, 1, &bytes).unwrap();
         assert_eq!(body["RebalanceTimeoutMs"], -1);
         assert_eq!(body["Topology"], Value::Null);
@@ -554,14 +439,8 @@ mod tests {
         assert_eq!(hex(&plain), "0000010000000000");
         let body = json!({"ErrorCode": 0, "FinalizedFeaturesEpoch": 5, "_tags": {"9": "aabb"}});
         let bytes = encode(&api.response, 3, &body).unwrap();
-        assert_eq!(
-            hex(&bytes),
-            "000001000000000201080000000000000005 0902aabb".replace(' ', "")
-        );
-        assert_eq!(
-            decode(&api.response, 3, &bytes).unwrap()["_tags"]["9"],
-            "aabb"
-        );
+        assert_eq!(hex(&bytes), "000001000000000201080000000000000005 0902aabb".replace(' ', ""));
+        assert_eq!(decode(&api.response, 3, &bytes).unwrap()["_tags"]["9"], "aabb");
     }
 
     #[test]

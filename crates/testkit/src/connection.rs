@@ -99,10 +99,7 @@ pub struct Connection {
 pub fn api(api: &Value) -> Result<&'static Api, ConnectionError> {
     let found = match api {
         Value::String(name) => Catalog::get().named(name),
-        other => other
-            .as_i64()
-            .and_then(|key| i16::try_from(key).ok())
-            .and_then(|key| Catalog::get().api(key)),
+        other => other.as_i64().and_then(|key| i16::try_from(key).ok()).and_then(|key| Catalog::get().api(key)),
     };
     found.ok_or_else(|| ConnectionError::Unknown(format!("unknown api {api}")))
 }
@@ -119,8 +116,7 @@ impl Connection {
             .map_err(closed)?
             .next()
             .ok_or_else(|| ConnectionError::Closed("no address".to_owned()))?;
-        let stream =
-            TcpStream::connect_timeout(&address, Duration::from_secs(10)).map_err(closed)?;
+        let stream = TcpStream::connect_timeout(&address, Duration::from_secs(10)).map_err(closed)?;
         stream.set_nodelay(true).map_err(closed)?;
         Ok(Self {
             stream,
@@ -143,9 +139,7 @@ impl Connection {
     /// # Errors
     /// [`ConnectionError::Closed`].
     pub fn send_raw(&mut self, bytes: &[u8]) -> Result<(), ConnectionError> {
-        self.stream
-            .write_all(bytes)
-            .map_err(|e| ConnectionError::Closed(e.to_string()))
+        self.stream.write_all(bytes).map_err(|e| ConnectionError::Closed(e.to_string()))
     }
 
     /// Sends one request and gives its correlation id.
@@ -161,39 +155,25 @@ impl Connection {
     ) -> Result<i32, ConnectionError> {
         self.correlation += 1;
         let frame = self.frame(api, version, body, shape)?;
-        self.waiting.insert(
-            self.correlation,
-            (api, shape.response_version.unwrap_or(version)),
-        );
+        self.waiting.insert(self.correlation, (api, shape.response_version.unwrap_or(version)));
         self.send_raw(&frame)?;
         Ok(self.correlation)
     }
 
-    fn frame(
-        &self,
-        api: &'static Api,
-        version: i16,
-        body: &Value,
-        shape: &Shape,
-    ) -> Result<Vec<u8>, ConnectionError> {
+    fn frame(&self, api: &'static Api, version: i16, body: &Value, shape: &Shape) -> Result<Vec<u8>, ConnectionError> {
         let mut header = json!({"RequestApiKey": api.key, "RequestApiVersion": version,
             "CorrelationId": self.correlation, "ClientId": self.client_id});
-        if let (Some(header), Some(Value::Object(given))) = (header.as_object_mut(), &shape.header)
-        {
+        if let (Some(header), Some(Value::Object(given))) = (header.as_object_mut(), &shape.header) {
             header.extend(given.clone());
         }
-        let mut data = codec::encode_request_header(
-            codec::request_header_version(&api.request, version),
-            &header,
-        )?;
+        let mut data = codec::encode_request_header(codec::request_header_version(&api.request, version), &header)?;
         match &shape.body {
             Some(bytes) => data.extend(bytes),
             None => data.extend(codec::encode(&api.request, version, body)?),
         }
         data.truncate(data.len().saturating_sub(shape.truncate));
         data.extend(&shape.append);
-        let length = i32::try_from(data.len())
-            .map_err(|_| ConnectionError::Unknown("request too long".to_owned()))?;
+        let length = i32::try_from(data.len()).map_err(|_| ConnectionError::Unknown("request too long".to_owned()))?;
         Ok([&length.to_be_bytes(), data.as_slice()].concat())
     }
 
@@ -226,12 +206,7 @@ impl Connection {
     pub fn read_frame(&mut self, timeout: Duration) -> Result<Vec<u8>, ConnectionError> {
         let deadline = Instant::now() + timeout;
         self.fill(4, deadline)?;
-        let length = i32::from_be_bytes([
-            self.buffer[0],
-            self.buffer[1],
-            self.buffer[2],
-            self.buffer[3],
-        ]);
+        let length = i32::from_be_bytes([self.buffer[0], self.buffer[1], self.buffer[2], self.buffer[3]]);
         if !(0..=MAX_FRAME_BYTES).contains(&length) {
             return Err(ConnectionError::Unknown(format!("frame length {length}")));
         }
@@ -246,11 +221,7 @@ impl Connection {
     ///
     /// # Errors
     /// As [`Self::read_frame`], and a request that was never sent.
-    pub fn receive(
-        &mut self,
-        correlation: i32,
-        timeout: Duration,
-    ) -> Result<Answer, ConnectionError> {
+    pub fn receive(&mut self, correlation: i32, timeout: Duration) -> Result<Answer, ConnectionError> {
         let deadline = Instant::now() + timeout;
         let frame = loop {
             if let Some(frame) = self.arrived.remove(&correlation) {
@@ -258,10 +229,7 @@ impl Connection {
             }
             let frame = self.read_frame(deadline.saturating_duration_since(Instant::now()))?;
             let Some(id) = frame.first_chunk::<4>() else {
-                return Err(ConnectionError::Unknown(format!(
-                    "an answer of {} bytes",
-                    frame.len()
-                )));
+                return Err(ConnectionError::Unknown(format!("an answer of {} bytes", frame.len())));
             };
             self.arrived.insert(i32::from_be_bytes(*id), frame);
         };
@@ -271,14 +239,8 @@ impl Connection {
             .ok_or_else(|| ConnectionError::Unknown(format!("nobody waits for {correlation}")))?;
         let mut bytes = frame.as_slice();
         let header_version = codec::response_header_version(api.key, &api.response, version);
-        let header =
-            codec::decode_prefix(&Catalog::get().response_header, header_version, &mut bytes)?;
-        Ok(Answer {
-            api,
-            version,
-            header,
-            bytes: bytes.to_vec(),
-        })
+        let header = codec::decode_prefix(&Catalog::get().response_header, header_version, &mut bytes)?;
+        Ok(Answer { api, version, header, bytes: bytes.to_vec() })
     }
 
     /// Sends a request by name and waits for the decoded answer.

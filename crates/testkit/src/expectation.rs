@@ -23,10 +23,7 @@ fn plain(value: &Value) -> String {
 
 /// `${name}` in one text. A text that is nothing but a variable becomes the variable's value, whatever its type.
 fn substitute_text(text: &str, variables: &Variables) -> Value {
-    if let Some(value) = text
-        .strip_prefix("${")
-        .and_then(|t| t.strip_suffix('}'))
-        .and_then(|name| variables.get(name))
+    if let Some(value) = text.strip_prefix("${").and_then(|t| t.strip_suffix('}')).and_then(|name| variables.get(name))
     {
         return value.clone();
     }
@@ -37,11 +34,7 @@ fn substitute_text(text: &str, variables: &Variables) -> Value {
         out.push_str(before);
         let inner = &from[2..];
         let end = inner.find(|c| !is_name(c)).unwrap_or(inner.len());
-        let known = if end > 0 && inner[end..].starts_with('}') {
-            variables.get(&inner[..end])
-        } else {
-            None
-        };
+        let known = if end > 0 && inner[end..].starts_with('}') { variables.get(&inner[..end]) } else { None };
         if let Some(value) = known {
             out.push_str(&plain(value));
             rest = &inner[end + 1..];
@@ -69,23 +62,12 @@ pub fn substitute(value: &Value, variables: &Variables) -> Value {
             }
             Value::Array(out)
         }
-        Value::Object(map) => match map
-            .get("<fill>")
-            .and_then(Value::as_array)
-            .map(Vec::as_slice)
-        {
+        Value::Object(map) => match map.get("<fill>").and_then(Value::as_array).map(Vec::as_slice) {
             Some([text, count]) => {
-                let count = count
-                    .as_u64()
-                    .and_then(|n| usize::try_from(n).ok())
-                    .unwrap_or(0);
+                let count = count.as_u64().and_then(|n| usize::try_from(n).ok()).unwrap_or(0);
                 Value::from(plain(&substitute(text, variables)).repeat(count))
             }
-            _ => Value::Object(
-                map.iter()
-                    .map(|(k, v)| (k.clone(), substitute(v, variables)))
-                    .collect(),
-            ),
+            _ => Value::Object(map.iter().map(|(k, v)| (k.clone(), substitute(v, variables))).collect()),
         },
         other => other.clone(),
     }
@@ -98,10 +80,7 @@ fn repeat(spec: &Value, variables: &Variables, out: &mut Vec<Value>) {
     let mut inner = variables.clone();
     for i in number("from")..number("from") + number("count") {
         inner.insert(name.to_owned(), Value::from(format!("{i:0width$}")));
-        inner.insert(
-            format!("{name}+1"),
-            Value::from(format!("{:0width$}", i + 1)),
-        );
+        inner.insert(format!("{name}+1"), Value::from(format!("{:0width$}", i + 1)));
         out.push(substitute(&spec["item"], &inner));
     }
 }
@@ -110,11 +89,7 @@ fn repeat(spec: &Value, variables: &Variables, out: &mut Vec<Value>) {
 #[must_use]
 pub fn at_path<'v>(document: &'v Value, path: &str) -> Option<&'v Value> {
     let mut current = document;
-    for part in path
-        .trim_start_matches('$')
-        .split(['.', '['])
-        .filter(|p| !p.is_empty())
-    {
+    for part in path.trim_start_matches('$').split(['.', '[']).filter(|p| !p.is_empty()) {
         current = match part.strip_suffix(']') {
             Some(index) => current.get(index.parse::<usize>().ok()?)?,
             None => current.get(part)?,
@@ -125,11 +100,7 @@ pub fn at_path<'v>(document: &'v Value, path: &str) -> Option<&'v Value> {
 
 fn short(value: &Value) -> String {
     let text = value.to_string();
-    if text.chars().count() <= 160 {
-        text
-    } else {
-        text.chars().take(157).chain("...".chars()).collect()
-    }
+    if text.chars().count() <= 160 { text } else { text.chars().take(157).chain("...".chars()).collect() }
 }
 
 /// `None` where `text` is not a mark.
@@ -147,16 +118,10 @@ fn mark(text: &str, actual: &Value) -> Option<bool> {
 }
 
 fn is_uuid(text: &str) -> bool {
-    let base64 = text.len() == 22
-        && text
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
+    let base64 = text.len() == 22 && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_' || c == '-');
     let groups: Vec<&str> = text.split('-').collect();
     let dashed = groups.iter().map(|g| g.len()).eq([8, 4, 4, 4, 12])
-        && groups.iter().all(|g| {
-            g.chars()
-                .all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c))
-        });
+        && groups.iter().all(|g| g.chars().all(|c| c.is_ascii_digit() || ('a'..='f').contains(&c)));
     base64 || dashed
 }
 
@@ -172,21 +137,13 @@ impl<'m> Shape<'m> {
     /// The top level of a message.
     #[must_use]
     pub fn of(message: &'m Message, version: i16) -> Self {
-        Self {
-            message,
-            fields: Some(&message.fields),
-            version,
-        }
+        Self { message, fields: Some(&message.fields), version }
     }
 
     /// A value without fields of its own.
     #[must_use]
     pub fn plain(message: &'m Message, version: i16) -> Self {
-        Self {
-            message,
-            fields: None,
-            version,
-        }
+        Self { message, fields: None, version }
     }
 
     fn field(self, name: &str) -> Option<&'m Field> {
@@ -194,30 +151,16 @@ impl<'m> Shape<'m> {
     }
 
     fn inner(self, field: Option<&'m Field>) -> Self {
-        Self {
-            fields: field.and_then(|f| self.message.struct_of(f)),
-            ..self
-        }
+        Self { fields: field.and_then(|f| self.message.struct_of(f)), ..self }
     }
 }
 
 /// `None` when `actual` fits `expected`, else a text that names the first difference. Exact: a field that is left out
 /// of `expected` must hold its schema default.
 #[must_use]
-pub fn difference(
-    expected: &Value,
-    actual: &Value,
-    shape: Shape<'_>,
-    path: &str,
-) -> Option<String> {
+pub fn difference(expected: &Value, actual: &Value, shape: Shape<'_>, path: &str) -> Option<String> {
     if let Some(fits) = expected.as_str().and_then(|text| mark(text, actual)) {
-        return (!fits).then(|| {
-            format!(
-                "{path}: expected {}, got {}",
-                plain(expected),
-                short(actual)
-            )
-        });
+        return (!fits).then(|| format!("{path}: expected {}, got {}", plain(expected), short(actual)));
     }
     if let Some(found) = expected
         .as_object()
@@ -236,37 +179,18 @@ pub fn difference(
             .find_map(|(i, (e, a))| difference(e, a, shape, &format!("{path}[{i}]")))
             .or_else(|| {
                 (expected.len() != found.len()).then(|| {
-                    format!(
-                        "{path}: expected {} elements, got {}: {}",
-                        expected.len(),
-                        found.len(),
-                        short(actual)
-                    )
+                    format!("{path}: expected {} elements, got {}: {}", expected.len(), found.len(), short(actual))
                 })
             }),
-        _ => (expected != actual).then(|| {
-            format!(
-                "{path}: expected {}, got {}",
-                short(expected),
-                short(actual)
-            )
-        }),
+        _ => (expected != actual).then(|| format!("{path}: expected {}, got {}", short(expected), short(actual))),
     }
 }
 
 /// A mark that holds values. The outer `None` means that it is none, and the object is compared as it stands.
-fn operator(
-    name: &str,
-    inner: &Value,
-    actual: &Value,
-    shape: Shape<'_>,
-    path: &str,
-) -> Option<Option<String>> {
+fn operator(name: &str, inner: &Value, actual: &Value, shape: Shape<'_>, path: &str) -> Option<Option<String>> {
     let fits = |e: &Value, a: &Value| difference(e, a, shape, path).is_none();
     Some(match (name, inner, actual) {
-        ("<unordered>", Value::Array(wanted), Value::Array(found)) => {
-            unordered(wanted, found, shape, path)
-        }
+        ("<unordered>", Value::Array(wanted), Value::Array(found)) => unordered(wanted, found, shape, path),
         ("<contains>", Value::Array(wanted), Value::Array(found)) => wanted
             .iter()
             .find(|e| !found.iter().any(|a| fits(e, a)))
@@ -278,23 +202,11 @@ fn operator(
         ("<subset>", Value::Object(wanted), Value::Object(found)) => {
             wanted.iter().find_map(|(name, e)| match found.get(name) {
                 None => Some(format!("{path}.{name}: missing")),
-                Some(a) => difference(
-                    e,
-                    a,
-                    shape.inner(shape.field(name)),
-                    &format!("{path}.{name}"),
-                ),
+                Some(a) => difference(e, a, shape.inner(shape.field(name)), &format!("{path}.{name}")),
             })
         }
-        ("<one-of>", Value::Array(choices), _) => {
-            (!choices.iter().any(|e| fits(e, actual))).then(|| {
-                format!(
-                    "{path}: expected one of {}, got {}",
-                    short(inner),
-                    short(actual)
-                )
-            })
-        }
+        ("<one-of>", Value::Array(choices), _) => (!choices.iter().any(|e| fits(e, actual)))
+            .then(|| format!("{path}: expected one of {}, got {}", short(inner), short(actual))),
         _ => return None,
     })
 }
@@ -310,50 +222,28 @@ fn unordered(wanted: &[Value], found: &[Value], shape: Shape<'_>, path: &str) ->
     }
     let mut left: Vec<&Value> = found.iter().collect();
     for (i, e) in wanted.iter().enumerate() {
-        match left
-            .iter()
-            .position(|a| difference(e, a, shape, path).is_none())
-        {
+        match left.iter().position(|a| difference(e, a, shape, path).is_none()) {
             Some(fit) => drop(left.remove(fit)),
             None => {
                 let left = Value::from(left.into_iter().cloned().collect::<Vec<_>>());
-                return Some(format!(
-                    "{path}: nothing fits expected element {i} {}, left: {}",
-                    short(e),
-                    short(&left)
-                ));
+                return Some(format!("{path}: nothing fits expected element {i} {}, left: {}", short(e), short(&left)));
             }
         }
     }
     None
 }
 
-fn object(
-    expected: &Map<String, Value>,
-    actual: &Map<String, Value>,
-    shape: Shape<'_>,
-    path: &str,
-) -> Option<String> {
+fn object(expected: &Map<String, Value>, actual: &Map<String, Value>, shape: Shape<'_>, path: &str) -> Option<String> {
     if let Some(name) = expected.keys().find(|k| !actual.contains_key(*k)) {
-        return Some(format!(
-            "{path}.{name}: the answer has no such field in version {}",
-            shape.version
-        ));
+        return Some(format!("{path}.{name}: the answer has no such field in version {}", shape.version));
     }
     actual.iter().find_map(|(name, a)| {
         if name == "_tags" && !expected.contains_key(name) {
             return Some(format!("{path}: unknown tagged fields {}", short(a)));
         }
         let field = shape.field(name);
-        let default = field
-            .map(|f| default_of(shape.message, f, shape.version))
-            .unwrap_or_default();
-        difference(
-            expected.get(name).unwrap_or(&default),
-            a,
-            shape.inner(field),
-            &format!("{path}.{name}"),
-        )
+        let default = field.map(|f| default_of(shape.message, f, shape.version)).unwrap_or_default();
+        difference(expected.get(name).unwrap_or(&default), a, shape.inner(field), &format!("{path}.{name}"))
     })
 }
 
@@ -364,42 +254,25 @@ mod tests {
     use serde_json::json;
 
     fn variables() -> Variables {
-        Variables::from([
-            ("run".to_owned(), json!("r1")),
-            ("epoch".to_owned(), json!(7)),
-        ])
+        Variables::from([("run".to_owned(), json!("r1")), ("epoch".to_owned(), json!(7))])
     }
 
     #[test]
     fn variables_keep_their_type_alone_and_become_text_inside_text() {
-        let given = json!([
-            "${epoch}",
-            "${run}.g-${epoch}",
-            "${other} $ ${",
-            "${run}${run}"
-        ]);
-        assert_eq!(
-            substitute(&given, &variables()),
-            json!([7, "r1.g-7", "${other} $ ${", "r1r1"])
-        );
+        let given = json!(["${epoch}", "${run}.g-${epoch}", "${other} $ ${", "${run}${run}"]);
+        assert_eq!(substitute(&given, &variables()), json!([7, "r1.g-7", "${other} $ ${", "r1r1"]));
     }
 
     #[test]
     fn lists_repeat_and_texts_fill() {
         let given = json!([{"<repeat>": {"count": 2, "from": 9, "width": 2, "item": {"a": "${i}>${i+1}"}}}, {"<fill>": ["${run}", 2]}]);
-        assert_eq!(
-            substitute(&given, &variables()),
-            json!([{"a": "09>10"}, {"a": "10>11"}, "r1r1"])
-        );
+        assert_eq!(substitute(&given, &variables()), json!([{"a": "09>10"}, {"a": "10>11"}, "r1r1"]));
     }
 
     #[test]
     fn paths_lead_through_lists() {
         let document = json!({"Groups": [{"Members": [{"MemberId": "m"}]}]});
-        assert_eq!(
-            at_path(&document, "$.Groups[0].Members[0].MemberId").unwrap(),
-            "m"
-        );
+        assert_eq!(at_path(&document, "$.Groups[0].Members[0].MemberId").unwrap(), "m");
         assert_eq!(at_path(&document, "$.Groups[1]"), None);
     }
 
@@ -410,28 +283,12 @@ mod tests {
         let answer = json!({"ThrottleTimeMs": 0, "ErrorCode": 0, "ErrorMessage": null});
         assert_eq!(difference(&json!({}), &answer, shape, "$"), None);
         let refused = json!({"ThrottleTimeMs": 0, "ErrorCode": 42, "ErrorMessage": "no"});
+        assert_eq!(difference(&json!({}), &refused, shape, "$").unwrap(), "$.ErrorCode: expected 0, got 42");
         assert_eq!(
-            difference(&json!({}), &refused, shape, "$").unwrap(),
-            "$.ErrorCode: expected 0, got 42"
-        );
-        assert_eq!(
-            difference(
-                &json!({"ErrorCode": "<positive>", "ErrorMessage": "<string>"}),
-                &refused,
-                shape,
-                "$"
-            ),
+            difference(&json!({"ErrorCode": "<positive>", "ErrorMessage": "<string>"}), &refused, shape, "$"),
             None
         );
-        assert_eq!(
-            difference(
-                &json!({"<subset>": {"ErrorCode": 42}}),
-                &refused,
-                shape,
-                "$"
-            ),
-            None
-        );
+        assert_eq!(difference(&json!({"<subset>": {"ErrorCode": 42}}), &refused, shape, "$"), None);
         assert!(difference(&json!({"<subset>": {"Other": 42}}), &refused, shape, "$").is_some());
     }
 
@@ -442,38 +299,11 @@ mod tests {
         let group = |id: &str| json!({"GroupId": id, "ProtocolType": "", "GroupState": "Empty", "GroupType": ""});
         let brief = |id: &str| json!({"GroupId": id, "GroupState": "Empty"});
         let found = json!([group("a"), group("b")]);
-        assert_eq!(
-            difference(
-                &json!({"<unordered>": [brief("b"), brief("a")]}),
-                &found,
-                shape,
-                "$"
-            ),
-            None
-        );
-        assert!(
-            difference(
-                &json!({"<unordered>": [brief("b"), brief("b")]}),
-                &found,
-                shape,
-                "$"
-            )
-            .is_some()
-        );
+        assert_eq!(difference(&json!({"<unordered>": [brief("b"), brief("a")]}), &found, shape, "$"), None);
+        assert!(difference(&json!({"<unordered>": [brief("b"), brief("b")]}), &found, shape, "$").is_some());
         assert!(difference(&json!([brief("b"), brief("a")]), &found, shape, "$").is_some());
-        assert_eq!(
-            difference(&json!({"<contains>": [brief("b")]}), &found, shape, "$"),
-            None
-        );
+        assert_eq!(difference(&json!({"<contains>": [brief("b")]}), &found, shape, "$"), None);
         assert!(difference(&json!({"<lacks>": [brief("b")]}), &found, shape, "$").is_some());
-        assert_eq!(
-            difference(
-                &json!({"<one-of>": [[], [brief("a"), "<any>"]]}),
-                &found,
-                shape,
-                "$"
-            ),
-            None
-        );
+        assert_eq!(difference(&json!({"<one-of>": [[], [brief("a"), "<any>"]]}), &found, shape, "$"), None);
     }
 }

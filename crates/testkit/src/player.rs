@@ -41,34 +41,20 @@ impl std::fmt::Display for Report {
         for (name, why) in &self.failed {
             writeln!(f, "FAIL {name}: {why}")?;
         }
-        write!(
-            f,
-            "{} passed, {} failed",
-            self.passed.len(),
-            self.failed.len()
-        )
+        write!(f, "{} passed, {} failed", self.passed.len(), self.failed.len())
     }
 }
 
 fn coordinator_is_away(body: &Value) -> bool {
-    let entries = ["Groups", "Results", "Coordinators"]
-        .iter()
-        .filter_map(|name| body.get(name)?.as_array())
-        .flatten();
-    entries
-        .chain([body])
-        .filter_map(|e| e.get("ErrorCode")?.as_i64())
-        .any(|code| COORDINATOR_NOT_THERE.contains(&code))
+    let entries = ["Groups", "Results", "Coordinators"].iter().filter_map(|name| body.get(name)?.as_array()).flatten();
+    entries.chain([body]).filter_map(|e| e.get("ErrorCode")?.as_i64()).any(|code| COORDINATOR_NOT_THERE.contains(&code))
 }
 
 fn names_coordinator_error(expected: &Value) -> bool {
     match expected {
         Value::Array(items) => items.iter().any(names_coordinator_error),
         Value::Object(map) => map.iter().any(|(name, value)| {
-            (name == "ErrorCode"
-                && value
-                    .as_i64()
-                    .is_some_and(|c| COORDINATOR_NOT_THERE.contains(&c)))
+            (name == "ErrorCode" && value.as_i64().is_some_and(|c| COORDINATOR_NOT_THERE.contains(&c)))
                 || names_coordinator_error(value)
         }),
         _ => false,
@@ -79,11 +65,7 @@ impl Player {
     /// A player with ten seconds a step.
     #[must_use]
     pub fn new(port: u16) -> Self {
-        Self {
-            host: "127.0.0.1".to_owned(),
-            port,
-            step: Duration::from_secs(10),
-        }
+        Self { host: "127.0.0.1".to_owned(), port, step: Duration::from_secs(10) }
     }
 
     /// Waits until the server answers and its group coordinator is up.
@@ -104,19 +86,10 @@ impl Player {
     fn try_once(&self) -> Result<(), ConnectionError> {
         let mut connection = Connection::open((self.host.as_str(), self.port), "warm-up")?;
         for (name, version, body) in [
-            (
-                "FindCoordinator",
-                4,
-                json!({"KeyType": 0, "CoordinatorKeys": ["warm-up"]}),
-            ),
+            ("FindCoordinator", 4, json!({"KeyType": 0, "CoordinatorKeys": ["warm-up"]})),
             ("DescribeGroups", 5, json!({"Groups": ["warm-up"]})),
         ] {
-            if coordinator_is_away(&connection.call(
-                name,
-                version,
-                &body,
-                Duration::from_secs(5),
-            )?) {
+            if coordinator_is_away(&connection.call(name, version, &body, Duration::from_secs(5))?) {
                 return Err(ConnectionError::Timeout);
             }
         }
@@ -133,9 +106,7 @@ impl Player {
                 scope.spawn(|| {
                     while let Some(scenario) = scenarios.get(next.fetch_add(1, Ordering::Relaxed)) {
                         let result = self.play(scenario);
-                        let mut report = report
-                            .lock()
-                            .unwrap_or_else(std::sync::PoisonError::into_inner);
+                        let mut report = report.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
                         match result {
                             Ok(()) => report.passed.push(scenario.name.clone()),
                             Err(why) => drop(report.failed.insert(scenario.name.clone(), why)),
@@ -144,9 +115,7 @@ impl Player {
                 });
             }
         });
-        report
-            .into_inner()
-            .unwrap_or_else(std::sync::PoisonError::into_inner)
+        report.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
     /// Plays one.
@@ -154,26 +123,16 @@ impl Player {
     /// # Errors
     /// The step and what differed.
     pub fn play(&self, scenario: &Scenario) -> Result<(), String> {
-        let mut play = Play {
-            player: self,
-            variables: Variables::new(),
-            connections: BTreeMap::new(),
-            pending: BTreeMap::new(),
-        };
-        play.variables
-            .insert("run".to_owned(), Value::from(unique()));
+        let mut play =
+            Play { player: self, variables: Variables::new(), connections: BTreeMap::new(), pending: BTreeMap::new() };
+        play.variables.insert("run".to_owned(), Value::from(unique()));
         for (name, value) in &scenario.vars {
             let value = substitute(value, &play.variables);
             play.variables.insert(name.clone(), value);
         }
         for (n, step) in scenario.steps.iter().enumerate() {
-            let note = step
-                .get("note")
-                .and_then(Value::as_str)
-                .map(|note| format!(" ({note})"))
-                .unwrap_or_default();
-            play.step(step)
-                .map_err(|why| format!("step {}{note}: {why}", n + 1))?;
+            let note = step.get("note").and_then(Value::as_str).map(|note| format!(" ({note})")).unwrap_or_default();
+            play.step(step).map_err(|why| format!("step {}{note}: {why}", n + 1))?;
         }
         Ok(())
     }
@@ -182,13 +141,9 @@ impl Player {
 /// A word that no other play of any process uses.
 fn unique() -> String {
     static PLAYS: AtomicU64 = AtomicU64::new(0);
-    let now = SystemTime::now()
-        .duration_since(UNIX_EPOCH)
-        .unwrap_or_default()
-        .as_nanos() as u64;
-    let seed = now
-        ^ u64::from(std::process::id()).rotate_left(40)
-        ^ PLAYS.fetch_add(1, Ordering::Relaxed).rotate_left(52);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_nanos() as u64;
+    let seed =
+        now ^ u64::from(std::process::id()).rotate_left(40) ^ PLAYS.fetch_add(1, Ordering::Relaxed).rotate_left(52);
     format!("r{:010x}", seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 24)
 }
 
@@ -212,9 +167,7 @@ fn failed<T>(text: impl Into<String>) -> Result<T, StepError> {
 }
 
 fn millis(step: &Value, name: &str) -> Option<Duration> {
-    step.get(name)
-        .and_then(Value::as_u64)
-        .map(Duration::from_millis)
+    step.get(name).and_then(Value::as_u64).map(Duration::from_millis)
 }
 
 fn bytes(step: &Value, name: &str, variables: &Variables) -> Result<Option<Vec<u8>>, StepError> {
@@ -233,11 +186,7 @@ impl Play<'_> {
             sleep(time);
             return Ok(());
         }
-        let name = step
-            .get("conn")
-            .and_then(Value::as_str)
-            .unwrap_or("c")
-            .to_owned();
+        let name = step.get("conn").and_then(Value::as_str).unwrap_or("c").to_owned();
         if step.get("close").and_then(Value::as_bool).unwrap_or(false) {
             self.connections.remove(&name);
             return Ok(());
@@ -255,11 +204,7 @@ impl Play<'_> {
         if let Some(raw) = bytes(step, "raw", &self.variables)? {
             return self.raw(step, &name, &raw, timeout);
         }
-        if step
-            .get("expect_close")
-            .and_then(Value::as_bool)
-            .unwrap_or(false)
-        {
+        if step.get("expect_close").and_then(Value::as_bool).unwrap_or(false) {
             self.send(step, &name)?;
             return self.expect_close(&name, timeout);
         }
@@ -287,11 +232,7 @@ impl Play<'_> {
     }
 
     fn connection(&mut self, step: &Value, name: &str) -> Result<&mut Connection, StepError> {
-        let offset = step
-            .get("port_offset")
-            .and_then(Value::as_u64)
-            .and_then(|o| u16::try_from(o).ok())
-            .unwrap_or(0);
+        let offset = step.get("port_offset").and_then(Value::as_u64).and_then(|o| u16::try_from(o).ok()).unwrap_or(0);
         let (host, port) = (&self.player.host, self.player.port.saturating_add(offset));
         Ok(match self.connections.entry(name.to_owned()) {
             std::collections::btree_map::Entry::Occupied(slot) => slot.into_mut(),
@@ -303,22 +244,11 @@ impl Play<'_> {
 
     fn send(&mut self, step: &Value, name: &str) -> Result<i32, StepError> {
         let api = api(&step["api"])?;
-        let version = |name: &str| {
-            step.get(name)
-                .and_then(Value::as_i64)
-                .and_then(|v| i16::try_from(v).ok())
-        };
-        let request = step
-            .get("request")
-            .map(|r| substitute(r, &self.variables))
-            .unwrap_or_else(|| json!({}));
+        let version = |name: &str| step.get(name).and_then(Value::as_i64).and_then(|v| i16::try_from(v).ok());
+        let request = step.get("request").map(|r| substitute(r, &self.variables)).unwrap_or_else(|| json!({}));
         let shape = Shape {
             body: bytes(step, "body_hex", &self.variables)?,
-            truncate: step
-                .get("truncate")
-                .and_then(Value::as_u64)
-                .and_then(|n| usize::try_from(n).ok())
-                .unwrap_or(0),
+            truncate: step.get("truncate").and_then(Value::as_u64).and_then(|n| usize::try_from(n).ok()).unwrap_or(0),
             append: bytes(step, "append_hex", &self.variables)?.unwrap_or_default(),
             response_version: version("response_version"),
             header: step.get("header").map(|h| substitute(h, &self.variables)),
@@ -326,47 +256,26 @@ impl Play<'_> {
         let Some(version) = version("version") else {
             return failed("the step names no version");
         };
-        Ok(self
-            .connection(step, name)?
-            .send(api, version, &request, &shape)?)
+        Ok(self.connection(step, name)?.send(api, version, &request, &shape)?)
     }
 
-    fn receive(
-        &mut self,
-        name: &str,
-        correlation: i32,
-        timeout: Duration,
-    ) -> Result<Answer, StepError> {
+    fn receive(&mut self, name: &str, correlation: i32, timeout: Duration) -> Result<Answer, StepError> {
         match self.connections.get_mut(name) {
             Some(connection) => Ok(connection.receive(correlation, timeout)?),
             None => failed(format!("connection {name} is closed")),
         }
     }
 
-    fn raw(
-        &mut self,
-        step: &Value,
-        name: &str,
-        raw: &[u8],
-        timeout: Duration,
-    ) -> Result<(), StepError> {
+    fn raw(&mut self, step: &Value, name: &str, raw: &[u8], timeout: Duration) -> Result<(), StepError> {
         let connection = self.connection(step, name)?;
         connection.send_raw(raw)?;
-        if step
-            .get("expect_close")
-            .and_then(Value::as_bool)
-            .unwrap_or(false)
-        {
+        if step.get("expect_close").and_then(Value::as_bool).unwrap_or(false) {
             return self.expect_close(name, timeout);
         }
         if let Some(wanted) = bytes(step, "expect_raw", &self.variables)? {
             let got = self.connection(step, name)?.read_frame(timeout)?;
             if got != wanted {
-                return failed(format!(
-                    "expected bytes {}, got {}",
-                    hex(&wanted),
-                    hex(&got)
-                ));
+                return failed(format!("expected bytes {}, got {}", hex(&wanted), hex(&got)));
             }
         }
         Ok(())
@@ -374,8 +283,7 @@ impl Play<'_> {
 
     /// Sends again while the coordinator is away, and where the step says so until its condition holds.
     fn until(&mut self, step: &Value, name: &str, timeout: Duration) -> Result<(), StepError> {
-        let deadline =
-            Instant::now() + millis(step, "deadline_ms").unwrap_or(Duration::from_secs(15));
+        let deadline = Instant::now() + millis(step, "deadline_ms").unwrap_or(Duration::from_secs(15));
         let expects_away = step.get("expect").is_some_and(names_coordinator_error);
         loop {
             let correlation = self.send(step, name)?;
@@ -385,9 +293,7 @@ impl Play<'_> {
                 sleep(Duration::from_millis(200));
                 continue;
             }
-            let Some(why) = step
-                .get("repeat_until")
-                .and_then(|condition| self.unmet(step, condition, &answer, &body))
+            let Some(why) = step.get("repeat_until").and_then(|condition| self.unmet(step, condition, &answer, &body))
             else {
                 return self.check(step, &answer, &body);
             };
@@ -398,38 +304,19 @@ impl Play<'_> {
         }
     }
 
-    fn unmet(
-        &self,
-        step: &Value,
-        condition: &Value,
-        answer: &Answer,
-        body: &Value,
-    ) -> Option<String> {
+    fn unmet(&self, step: &Value, condition: &Value, answer: &Answer, body: &Value) -> Option<String> {
         let message = &answer.api.response;
         if condition == "expect" {
-            let expected = step
-                .get("expect")
-                .map(|e| substitute(e, &self.variables))
-                .unwrap_or_else(|| Value::from("<any>"));
-            return difference(
-                &expected,
-                body,
-                expectation::Shape::of(message, answer.version),
-                "$",
-            );
+            let expected =
+                step.get("expect").map(|e| substitute(e, &self.variables)).unwrap_or_else(|| Value::from("<any>"));
+            return difference(&expected, body, expectation::Shape::of(message, answer.version), "$");
         }
-        substitute(condition, &self.variables)
-            .as_object()?
-            .iter()
-            .find_map(|(path, wanted)| match at_path(body, path) {
+        substitute(condition, &self.variables).as_object()?.iter().find_map(|(path, wanted)| {
+            match at_path(body, path) {
                 None => Some(format!("{path} is absent, wanted {wanted}")),
-                Some(found) => difference(
-                    wanted,
-                    found,
-                    expectation::Shape::plain(message, answer.version),
-                    path,
-                ),
-            })
+                Some(found) => difference(wanted, found, expectation::Shape::plain(message, answer.version), path),
+            }
+        })
     }
 
     fn expect_answer(
@@ -449,11 +336,7 @@ impl Play<'_> {
         if let Some(wanted) = &wanted_bytes
             && *wanted != answer.bytes
         {
-            return failed(format!(
-                "expected body bytes {}, got {}",
-                hex(wanted),
-                hex(&answer.bytes)
-            ));
+            return failed(format!("expected body bytes {}, got {}", hex(wanted), hex(&answer.bytes)));
         }
         match step.get("expect") {
             Some(expected) => {
@@ -483,23 +366,13 @@ impl Play<'_> {
         };
         match connection.read_frame(timeout) {
             Err(ConnectionError::Closed(_)) => Ok(()),
-            Err(ConnectionError::Timeout) => {
-                failed("expected the server to close the connection; it stayed open")
-            }
+            Err(ConnectionError::Timeout) => failed("expected the server to close the connection; it stayed open"),
             Err(e) => Err(e.into()),
-            Ok(frame) => failed(format!(
-                "expected the server to close the connection, got the answer {}",
-                hex(&frame)
-            )),
+            Ok(frame) => failed(format!("expected the server to close the connection, got the answer {}", hex(&frame))),
         }
     }
 
-    fn expect_none(
-        &mut self,
-        name: &str,
-        correlation: i32,
-        time: Duration,
-    ) -> Result<(), StepError> {
+    fn expect_none(&mut self, name: &str, correlation: i32, time: Duration) -> Result<(), StepError> {
         match self.receive(name, correlation, time) {
             Err(StepError::Connection(ConnectionError::Timeout)) => Ok(()),
             Err(e) => Err(e),

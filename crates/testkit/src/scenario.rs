@@ -48,10 +48,7 @@ impl LoadError {
 /// # Errors
 /// The first file that is no scenario, or whose name is used twice.
 pub fn load(folder: &Path) -> Result<Vec<Scenario>, LoadError> {
-    let fault = |file: &Path, why: &dyn std::fmt::Display| LoadError {
-        file: file.to_owned(),
-        why: why.to_string(),
-    };
+    let fault = |file: &Path, why: &dyn std::fmt::Display| LoadError { file: file.to_owned(), why: why.to_string() };
     let mut files: Vec<PathBuf> = std::fs::read_dir(folder)
         .map_err(|e| fault(folder, &e))?
         .filter_map(|entry| Some(entry.ok()?.path()))
@@ -91,10 +88,7 @@ impl Selection {
         if provides.contains("test-plugin") {
             provides.insert("plugin".to_owned());
         }
-        Self {
-            provides,
-            ..Self::default()
-        }
+        Self { provides, ..Self::default() }
     }
 
     /// Only scenarios with one of these tags.
@@ -145,10 +139,6 @@ mod tests {
         assert!(!plain.fits(&scenario(&[], &["!plugin"])));
         assert!(Selection::provides(&["test-plugin"]).fits(&scenario(&[], &["plugin"])));
         assert!(Selection::provides(&[]).fits(&scenario(&[], &["!plugin"])));
-        assert!(
-            !Selection::provides(&[])
-                .with(&["list"])
-                .fits(&scenario(&["push"], &[]))
-        );
+        assert!(!Selection::provides(&[]).with(&["list"]).fits(&scenario(&["push"], &[])));
     }
 }

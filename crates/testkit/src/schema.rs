@@ -11,10 +11,7 @@ pub struct Versions {
 }
 
 impl Versions {
-    const ALL: Self = Self {
-        low: 0,
-        high: i16::MAX,
-    };
+    const ALL: Self = Self { low: 0, high: i16::MAX };
     const NONE: Self = Self { low: 1, high: 0 };
 
     fn parse(text: &str) -> Option<Self> {
@@ -22,16 +19,10 @@ impl Versions {
             return Some(Self::NONE);
         }
         if let Some(low) = text.strip_suffix('+') {
-            return Some(Self {
-                low: low.parse().ok()?,
-                high: i16::MAX,
-            });
+            return Some(Self { low: low.parse().ok()?, high: i16::MAX });
         }
         let (low, high) = text.split_once('-').unwrap_or((text, text));
-        Some(Self {
-            low: low.parse().ok()?,
-            high: high.parse().ok()?,
-        })
+        Some(Self { low: low.parse().ok()?, high: high.parse().ok()? })
     }
 
     /// Whether `version` lies in the range.
@@ -92,10 +83,7 @@ impl Field {
     /// Whether the field is a tagged one in `version`.
     #[must_use]
     pub fn tagged(&self, version: i16) -> Option<u32> {
-        self.tag
-            .as_ref()
-            .filter(|(_, versions)| versions.has(version))
-            .map(|(tag, _)| *tag)
+        self.tag.as_ref().filter(|(_, versions)| versions.has(version)).map(|(tag, _)| *tag)
     }
 }
 
@@ -151,10 +139,7 @@ impl Catalog {
     /// # Panics
     /// When `schema.txt` does not follow its own notation; a unit test holds that true.
     #[must_use]
-    #[allow(
-        clippy::panic,
-        reason = "a broken checked-in file is a defect of this crate, seen by its first test"
-    )]
+    #[allow(clippy::panic, reason = "a broken checked-in file is a defect of this crate, seen by its first test")]
     pub fn get() -> &'static Self {
         static CATALOG: OnceLock<Catalog> = OnceLock::new();
         CATALOG.get_or_init(|| match parse(include_str!("schema.txt")) {
@@ -193,11 +178,7 @@ fn parse(text: &str) -> Result<Catalog, usize> {
         .lines()
         .enumerate()
         .filter(|(_, l)| !l.trim().is_empty() && !l.starts_with('#'))
-        .map(|(n, l)| Line {
-            number: n + 1,
-            indent: (l.len() - l.trim_start().len()) / 2,
-            text: l.trim(),
-        })
+        .map(|(n, l)| Line { number: n + 1, indent: (l.len() - l.trim_start().len()) / 2, text: l.trim() })
         .collect();
     let mut headers = BTreeMap::new();
     let mut apis = BTreeMap::new();
@@ -214,15 +195,7 @@ fn parse(text: &str) -> Result<Catalog, usize> {
                 let key = key.parse().map_err(|_| line.number)?;
                 let (request, left) = parse_half(after, "request", line.number)?;
                 let (response, left) = parse_half(left, "response", line.number)?;
-                apis.insert(
-                    key,
-                    Api {
-                        key,
-                        name: (*name).to_owned(),
-                        request,
-                        response,
-                    },
-                );
+                apis.insert(key, Api { key, name: (*name).to_owned(), request, response });
                 rest = left;
             }
             _ => return Err(line.number),
@@ -230,26 +203,16 @@ fn parse(text: &str) -> Result<Catalog, usize> {
     }
     let request_header = headers.remove("RequestHeader").ok_or(0_usize)?;
     let response_header = headers.remove("ResponseHeader").ok_or(0_usize)?;
-    Ok(Catalog {
-        apis,
-        request_header,
-        response_header,
-    })
+    Ok(Catalog { apis, request_header, response_header })
 }
 
-fn parse_half<'a, 'l>(
-    lines: &'a [Line<'l>],
-    kind: &str,
-    at: usize,
-) -> Result<(Message, &'a [Line<'l>]), usize> {
+fn parse_half<'a, 'l>(lines: &'a [Line<'l>], kind: &str, at: usize) -> Result<(Message, &'a [Line<'l>]), usize> {
     let [line, after @ ..] = lines else {
         return Err(at);
     };
     let words: Vec<&str> = line.text.split_whitespace().collect();
     match words.as_slice() {
-        [found, valid, "flex", flexible] if *found == kind => {
-            parse_message(after, valid, flexible, line.number)
-        }
+        [found, valid, "flex", flexible] if *found == kind => parse_message(after, valid, flexible, line.number),
         _ => Err(line.number),
     }
 }
@@ -260,10 +223,7 @@ fn parse_message<'a, 'l>(
     flexible: &str,
     at: usize,
 ) -> Result<(Message, &'a [Line<'l>]), usize> {
-    let end = lines
-        .iter()
-        .position(|l| l.indent == 0)
-        .unwrap_or(lines.len());
+    let end = lines.iter().position(|l| l.indent == 0).unwrap_or(lines.len());
     let (body, left) = lines.split_at(end);
     let mut message = Message {
         valid: Versions::parse(valid).ok_or(at)?,
@@ -273,10 +233,7 @@ fn parse_message<'a, 'l>(
     };
     let mut rest = body;
     while let [line, after @ ..] = rest {
-        let inner_end = after
-            .iter()
-            .position(|l| l.indent <= 1)
-            .unwrap_or(after.len());
+        let inner_end = after.iter().position(|l| l.indent <= 1).unwrap_or(after.len());
         if let Some(name) = line.text.strip_prefix("struct ") {
             let (inner, next) = after.split_at(inner_end);
             let fields = parse_fields(inner, 2, &mut message.structs)?;
@@ -304,10 +261,7 @@ fn parse_fields(
             return Err(line.number);
         }
         let field = parse_field(line.text).ok_or(line.number)?;
-        let end = after
-            .iter()
-            .position(|l| l.indent <= indent)
-            .unwrap_or(after.len());
+        let end = after.iter().position(|l| l.indent <= indent).unwrap_or(after.len());
         let (inner, next) = after.split_at(end);
         if !inner.is_empty() {
             let Type::Struct(name) = &field.ty else {
@@ -390,12 +344,7 @@ mod tests {
         let heartbeat = catalog.api(88).unwrap();
         assert_eq!(heartbeat.name, "StreamsGroupHeartbeat");
         assert_eq!(heartbeat.request.fields.len(), 17);
-        let topology = heartbeat
-            .request
-            .fields
-            .iter()
-            .find(|f| f.name == "Topology")
-            .unwrap();
+        let topology = heartbeat.request.fields.iter().find(|f| f.name == "Topology").unwrap();
         let subtopologies = &heartbeat.request.struct_of(topology).unwrap()[1];
         assert_eq!(heartbeat.request.struct_of(subtopologies).unwrap().len(), 7);
         let features = &catalog.api(18).unwrap().response.fields[3];
@@ -405,8 +354,7 @@ mod tests {
                 for fields in message.structs.values().chain([&message.fields]) {
                     for field in fields {
                         assert!(
-                            !matches!(field.ty, Type::Struct(_))
-                                || message.struct_of(field).is_some(),
+                            !matches!(field.ty, Type::Struct(_)) || message.struct_of(field).is_some(),
                             "{} {}",
                             api.name,
                             field.name

@@ -75,9 +75,7 @@ pub fn free_port() -> std::io::Result<u16> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     for _ in 0..5000 {
         let n = NEXT.fetch_add(1, Ordering::Relaxed);
-        let spread = std::process::id()
-            .wrapping_mul(7919)
-            .wrapping_add(n.wrapping_mul(13));
+        let spread = std::process::id().wrapping_mul(7919).wrapping_add(n.wrapping_mul(13));
         let port = 12_000 + (spread % 19_000) as u16;
         if TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok() {
             return Ok(port);
@@ -98,21 +96,13 @@ impl Setup {
     /// The binary with nothing but ports and folder set.
     #[must_use]
     pub fn new(binary: impl Into<PathBuf>) -> Self {
-        Self {
-            binary: binary.into(),
-            overrides: BTreeMap::new(),
-            file_blocks: None,
-        }
+        Self { binary: binary.into(), overrides: BTreeMap::new(), file_blocks: None }
     }
 
     /// With the settings that the recorded scenarios rely on.
     #[must_use]
     pub fn recorded(binary: impl Into<PathBuf>) -> Self {
-        RECORDED
-            .iter()
-            .fold(Self::new(binary), |setup, (key, value)| {
-                setup.set(key, value)
-            })
+        RECORDED.iter().fold(Self::new(binary), |setup, (key, value)| setup.set(key, value))
     }
 
     /// One more `--override`.
@@ -139,27 +129,12 @@ impl Setup {
 
     fn start_in(mut self, folder: TempDir) -> Result<Server, ServerError> {
         let (port, http) = (free_port()?, free_port()?);
-        self.overrides.insert(
-            "listeners".to_owned(),
-            format!("PLAINTEXT://127.0.0.1:{port}"),
-        );
-        self.overrides.insert(
-            "streamside.http.listen".to_owned(),
-            format!("127.0.0.1:{http}"),
-        );
+        self.overrides.insert("listeners".to_owned(), format!("PLAINTEXT://127.0.0.1:{port}"));
+        self.overrides.insert("streamside.http.listen".to_owned(), format!("127.0.0.1:{http}"));
         let data = folder.path().join("data").display().to_string();
-        self.overrides
-            .entry("streamside.data.dir".to_owned())
-            .or_insert(data);
+        self.overrides.entry("streamside.data.dir".to_owned()).or_insert(data);
         let child = self.spawn(folder.path())?;
-        let mut server = Server {
-            setup: self,
-            folder,
-            child,
-            port,
-            http,
-            started_in: Duration::ZERO,
-        };
+        let mut server = Server { setup: self, folder, child, port, http, started_in: Duration::ZERO };
         server.wait()?;
         Ok(server)
     }
@@ -169,20 +144,14 @@ impl Setup {
     /// # Errors
     /// The system refused.
     pub fn spawn(&self, folder: &Path) -> std::io::Result<Child> {
-        let log = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(folder.join("log"))?;
+        let log = OpenOptions::new().create(true).append(true).open(folder.join("log"))?;
         let mut command = match self.file_blocks {
             None => Command::new(&self.binary),
             Some(blocks) => {
                 // The signal would end the process before a write could fail.
                 let mut shell = Command::new("sh");
                 shell
-                    .args([
-                        "-c",
-                        &format!("trap '' XFSZ; ulimit -f {blocks}; exec \"$0\" \"$@\""),
-                    ])
+                    .args(["-c", &format!("trap '' XFSZ; ulimit -S -f {blocks}; exec \"$0\" \"$@\"")])
                     .arg(&self.binary);
                 shell
             }
@@ -191,12 +160,7 @@ impl Setup {
         for (key, value) in &self.overrides {
             command.arg("--override").arg(format!("{key}={value}"));
         }
-        command
-            .current_dir(folder)
-            .stdin(Stdio::null())
-            .stdout(log.try_clone()?)
-            .stderr(log)
-            .spawn()
+        command.current_dir(folder).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).spawn()
     }
 }
 
@@ -220,10 +184,7 @@ impl Server {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.port));
         while start.elapsed() < START {
             if let Some(status) = self.child.try_wait()? {
-                return Err(ServerError::Ended {
-                    status,
-                    log: self.log(),
-                });
+                return Err(ServerError::Ended { status, log: self.log() });
             }
             if TcpStream::connect_timeout(&address, Duration::from_millis(200)).is_ok() {
                 self.started_in = start.elapsed();
@@ -296,9 +257,13 @@ impl Server {
         self.restart()
     }
 
-    /// Lifts [`Setup::file_blocks`] for the next start.
-    pub fn lift_file_limit(&mut self) {
+    /// Lifts [`Setup::file_blocks`] under the running server, and for later starts.
+    ///
+    /// # Errors
+    /// The system refused.
+    pub fn lift_file_limit(&mut self) -> Result<(), ServerError> {
         self.setup.file_blocks = None;
+        Ok(process::lift_file_size(self.pid())?)
     }
 
     /// SIGTERM alone.
@@ -343,22 +308,13 @@ impl Server {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, self.http));
         let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(5))?;
         stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-        write!(
-            stream,
-            "GET {path} HTTP/1.0\r\nHost: 127.0.0.1:{}\r\n\r\n",
-            self.http
-        )?;
+        write!(stream, "GET {path} HTTP/1.0\r\nHost: 127.0.0.1:{}\r\n\r\n", self.http)?;
         let mut answer = Vec::new();
         stream.read_to_end(&mut answer)?;
         let answer = String::from_utf8_lossy(&answer);
-        let (head, body) = answer
-            .split_once("\r\n\r\n")
-            .ok_or_else(|| ServerError::Http(answer.to_string()))?;
-        let status = head
-            .split(' ')
-            .nth(1)
-            .and_then(|s| s.parse().ok())
-            .ok_or_else(|| ServerError::Http(head.to_owned()))?;
+        let (head, body) = answer.split_once("\r\n\r\n").ok_or_else(|| ServerError::Http(answer.to_string()))?;
+        let status =
+            head.split(' ').nth(1).and_then(|s| s.parse().ok()).ok_or_else(|| ServerError::Http(head.to_owned()))?;
         Ok((status, body.to_owned()))
     }
 }

@@ -21,11 +21,7 @@ pub struct Sample {
 
 fn node(n: &Value) -> Value {
     let list = |name: &str| {
-        if n[name].is_null() {
-            json!([])
-        } else {
-            n[name].clone()
-        }
+        if n[name].is_null() { json!([]) } else { n[name].clone() }
     };
     let kind = match n["type"].as_str() {
         Some("SOURCE") => 1,
@@ -37,9 +33,7 @@ fn node(n: &Value) -> Value {
 }
 
 fn each(list: &Value, shape: impl Fn(&Value) -> Value) -> Vec<Value> {
-    list.as_array()
-        .map(|items| items.iter().map(shape).collect())
-        .unwrap_or_default()
+    list.as_array().map(|items| items.iter().map(shape).collect()).unwrap_or_default()
 }
 
 /// A description out of the collection's own form.
@@ -62,14 +56,8 @@ pub fn samples() -> std::io::Result<Vec<Sample>> {
         let path = entry?.path();
         if path.extension().is_some_and(|e| e == "json") {
             let file: Value = serde_json::from_str(&std::fs::read_to_string(&path)?)?;
-            let name = path
-                .file_stem()
-                .map(|s| s.to_string_lossy().into_owned())
-                .unwrap_or_default();
-            out.push(Sample {
-                name,
-                description: description(&file),
-            });
+            let name = path.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
+            out.push(Sample { name, description: description(&file) });
         }
     }
     out.sort_by(|a, b| a.name.cmp(&b.name));
@@ -116,13 +104,7 @@ pub fn normal(description: &Value) -> Value {
         ])
     };
     json!([
-        each(&description["Subtopologies"], |s| json!([
-            s["SubtopologyId"],
-            each(&s["Nodes"], node)
-        ])),
-        each(&description["GlobalStores"], |g| json!([
-            node(&g["Source"]),
-            node(&g["Processor"])
-        ])),
+        each(&description["Subtopologies"], |s| json!([s["SubtopologyId"], each(&s["Nodes"], node)])),
+        each(&description["GlobalStores"], |g| json!([node(&g["Source"]), node(&g["Processor"])])),
     ])
 }

@@ -26,28 +26,14 @@ fn every_vector_decodes_to_its_body_and_encodes_to_its_bytes() {
             let mut rest = &frame[4..];
             let (message, header) = if vector["kind"] == "request" {
                 let header_version = request_header_version(&api.request, version);
-                (
-                    &api.request,
-                    decode_prefix(&catalog.request_header, header_version, &mut rest),
-                )
+                (&api.request, decode_prefix(&catalog.request_header, header_version, &mut rest))
             } else {
                 let header_version = response_header_version(key, &api.response, version);
-                (
-                    &api.response,
-                    decode_prefix(&catalog.response_header, header_version, &mut rest),
-                )
+                (&api.response, decode_prefix(&catalog.response_header, header_version, &mut rest))
             };
             assert_eq!(header.unwrap(), vector["header"], "{what}");
-            assert_eq!(
-                decode(message, version, rest).unwrap(),
-                vector["body"],
-                "{what}"
-            );
-            assert_eq!(
-                encode(message, version, &vector["body"]).unwrap(),
-                rest,
-                "{what}"
-            );
+            assert_eq!(decode(message, version, rest).unwrap(), vector["body"], "{what}");
+            assert_eq!(encode(message, version, &vector["body"]).unwrap(), rest, "{what}");
             seen += 1;
         }
     }

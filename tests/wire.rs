@@ -1,0 +1,204 @@
+//! The wire suite: every recorded scenario that a standalone server can play, against the real binary over TCP.
+//!
+//! In `streamside.compat=kafka` all pass. In the default mode exactly those fail that stand in
+//! `expected-differences.txt`, each with the row of the design (H) or of the coordinator (D) that explains it.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on says so")]
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use streamside_testkit::player::{Player, Report};
+use streamside_testkit::scenario::{Scenario, Selection, load};
+use streamside_testkit::server::Setup;
+use streamside_testkit::topologies::tests_folder;
+
+/// What needs a broker's topics, a cluster, classic groups, ACLs or a JVM.
+const ELSEWHERE: [&str; 6] = ["topics", "tasks", "coordinator", "classic", "acl", "java"];
+/// Scenarios at a time; most of their time they wait.
+const JOBS: usize = 8;
+
+/// A way to start the server, and the scenarios that it plays.
+struct Profile {
+    setup: Setup,
+    scenarios: Vec<Scenario>,
+}
+
+fn shipped() -> Setup {
+    Setup::recorded(env!("CARGO_BIN_EXE_streamside"))
+}
+
+/// `examples/harness.rs`, built beside the binary; `cargo test --test wire` alone does not build it.
+fn harness() -> Setup {
+    let binary = Path::new(env!("CARGO_BIN_EXE_streamside"));
+    let program = binary.with_file_name("examples").join("harness");
+    let modified = |path: &PathBuf| path.metadata().and_then(|m| m.modified()).ok();
+    if modified(&program).is_none_or(|built| modified(&binary.to_owned()) > Some(built)) {
+        let mut build = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+        build.args(["build", "--quiet", "--package", "streamside", "--example", "harness"]);
+        if binary.parent().is_some_and(|p| p.ends_with("release")) {
+            build.arg("--release");
+        }
+        assert!(build.status().unwrap().success(), "the harness does not build");
+    }
+    Setup::recorded(program).set("group.streams.topology.description.plugin.class", "misbehaving")
+}
+
+fn fast_expiry(setup: Setup) -> Setup {
+    setup.set("offsets.retention.check.interval.ms", 1000)
+}
+
+fn selected(fits: &Selection, also: impl Fn(&Scenario) -> bool) -> Vec<Scenario> {
+    let mut scenarios = load(&tests_folder().join("scenarios")).unwrap();
+    scenarios.retain(|s| fits.fits(s) && also(s) && s.tags.iter().all(|t| !ELSEWHERE.contains(&t.as_str())));
+    assert!(!scenarios.is_empty());
+    scenarios
+}
+
+fn needs(scenario: &Scenario, word: &str) -> bool {
+    scenario.needs.contains(word)
+}
+
+/// The shipped binary with its own store.
+fn with_store() -> Profile {
+    let fits = Selection::provides(&["plugin"]).without(&["expiry"]);
+    Profile { setup: shipped(), scenarios: selected(&fits, |_| true) }
+}
+
+/// The shipped binary with the feature off.
+fn without_store() -> Profile {
+    let fits = Selection::provides(&[]);
+    let setup = shipped().set("group.streams.topology.description.plugin.class", "");
+    Profile { setup, scenarios: selected(&fits, |s| needs(s, "!plugin")) }
+}
+
+/// The shipped binary, cleaning up every second.
+fn with_fast_expiry() -> Profile {
+    let fits = Selection::provides(&["plugin", "fast-expiry"]).with(&["expiry"]);
+    Profile { setup: fast_expiry(shipped()), scenarios: selected(&fits, |_| true) }
+}
+
+/// The server with the store that misbehaves as the group id says.
+fn misbehaving() -> Profile {
+    let fits = Selection::provides(&["test-plugin"]).without(&["expiry"]);
+    Profile { setup: harness(), scenarios: selected(&fits, |s| needs(s, "test-plugin")) }
+}
+
+/// The same, cleaning up every second.
+fn misbehaving_with_fast_expiry() -> Profile {
+    let fits = Selection::provides(&["test-plugin", "fast-expiry"]).with(&["expiry"]);
+    Profile { setup: fast_expiry(harness()), scenarios: selected(&fits, |s| needs(s, "test-plugin")) }
+}
+
+fn play(profile: Profile, compat: &str) -> Report {
+    let server = profile.setup.set("streamside.compat", compat).start().unwrap();
+    let player = Player::new(server.port);
+    player.warm_up().unwrap();
+    let report = player.play_all(&profile.scenarios, JOBS);
+    println!("{report}");
+    if !report.failed.is_empty() {
+        println!("--- server log\n{}", tail(&server.log()));
+    }
+    report
+}
+
+fn tail(log: &str) -> &str {
+    let from = log.len().saturating_sub(4000);
+    log.get(from..).unwrap_or(log)
+}
+
+fn all_pass(profile: Profile) {
+    let report = play(profile, "kafka");
+    assert!(report.failed.is_empty(), "{report}");
+}
+
+#[test]
+fn kafka_mode_with_a_store() {
+    all_pass(with_store());
+}
+
+#[test]
+fn kafka_mode_without_a_store() {
+    all_pass(without_store());
+}
+
+#[test]
+fn kafka_mode_with_fast_expiry() {
+    all_pass(with_fast_expiry());
+}
+
+#[test]
+fn kafka_mode_with_a_misbehaving_store() {
+    all_pass(misbehaving());
+}
+
+#[test]
+fn kafka_mode_with_a_misbehaving_store_and_fast_expiry() {
+    all_pass(misbehaving_with_fast_expiry());
+}
+
+/// The lines of `expected-differences.txt`: scenario — row — why.
+fn expected_differences() -> BTreeMap<String, String> {
+    let text = std::fs::read_to_string(tests_folder().join("expected-differences.txt")).unwrap();
+    text.lines()
+        .filter(|line| !line.trim().is_empty() && !line.starts_with('#'))
+        .map(|line| {
+            let (name, rest) = line.split_once(" — ").unwrap_or_else(|| panic!("no row in: {line}"));
+            let (row, why) = rest.split_once(" — ").unwrap_or_else(|| panic!("no reason in: {line}"));
+            let number = row.strip_prefix(['H', 'D']).and_then(|n| n.parse::<u8>().ok());
+            assert!(number.is_some() && !why.is_empty(), "{line}");
+            (name.to_owned(), row.to_owned())
+        })
+        .collect()
+}
+
+fn fails_as_expected(profile: Profile) {
+    let names: Vec<String> = profile.scenarios.iter().map(|s| s.name.clone()).collect();
+    let report = play(profile, "streamside");
+    let mut expected = expected_differences();
+    expected.retain(|name, _| names.contains(name));
+    let found: Vec<&String> = report.failed.keys().collect();
+    let expected: Vec<&String> = expected.keys().collect();
+    assert_eq!(found, expected, "failures and expected-differences.txt disagree\n{report}");
+}
+
+#[test]
+fn default_mode_with_a_store_differs_as_listed() {
+    fails_as_expected(with_store());
+}
+
+#[test]
+fn default_mode_without_a_store_differs_as_listed() {
+    fails_as_expected(without_store());
+}
+
+#[test]
+fn default_mode_with_fast_expiry_differs_as_listed() {
+    fails_as_expected(with_fast_expiry());
+}
+
+#[test]
+fn default_mode_with_a_misbehaving_store_differs_as_listed() {
+    fails_as_expected(misbehaving());
+}
+
+#[test]
+fn default_mode_with_a_misbehaving_store_and_fast_expiry_differs_as_listed() {
+    fails_as_expected(misbehaving_with_fast_expiry());
+}
+
+#[test]
+fn the_profiles_play_every_scenario_that_a_standalone_server_can() {
+    let profiles = [with_store(), without_store(), with_fast_expiry(), misbehaving(), misbehaving_with_fast_expiry()];
+    let mut played: Vec<String> = profiles.iter().flat_map(|p| p.scenarios.iter().map(|s| s.name.clone())).collect();
+    played.sort();
+    played.dedup();
+    let all = load(&tests_folder().join("scenarios")).unwrap();
+    assert_eq!(all.len(), 183);
+    let wanted = all.iter().filter(|s| s.tags.iter().all(|t| !ELSEWHERE.contains(&t.as_str())));
+    let missing: Vec<&String> = wanted.map(|s| &s.name).filter(|n| !played.contains(n)).collect();
+    assert_eq!(missing, Vec::<&String>::new());
+    for name in expected_differences().keys() {
+        assert!(played.contains(name), "{name} is expected to differ, but is never played");
+    }
+}
