@@ -113,7 +113,7 @@ impl Lab {
         Ok(())
     }
 
-    fn apply_all(&mut self, records: impl IntoIterator<Item = Record>) {
+    pub fn apply_all(&mut self, records: impl IntoIterator<Item = Record>) {
         self.records.clear();
         for record in records {
             match record {

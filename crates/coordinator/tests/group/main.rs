@@ -5,6 +5,8 @@ mod answers;
 mod lab;
 mod persistence;
 mod reconciliation;
+mod recorded;
+mod simulation;
 mod statics;
 mod steps;
 mod sticky;

@@ -145,7 +145,10 @@ fn s5_5_without_members_only_nothing_can_be_assigned() {
     assert_eq!(assign(&[], &[], 0), Ok(BTreeMap::new()));
 }
 
-fn member() -> impl Strategy<Value = (u8, Vec<i32>, Vec<i32>, Vec<(i32, i64)>)> {
+/// Number of its process, active and standby tasks, offsets.
+type Drawn = (u8, Vec<i32>, Vec<i32>, Vec<(i32, i64)>);
+
+fn member() -> impl Strategy<Value = Drawn> {
     let tasks = || proptest::collection::vec(0..8_i32, 0..5);
     (0..4_u8, tasks(), tasks(), proptest::collection::vec((0..8_i32, 0..50_i64), 0..4))
 }
