@@ -178,11 +178,8 @@ impl Daemon {
     /// The same with signals that have been caught since before the start. Whether the end was in order: a second
     /// signal ends at once.
     pub async fn serve_until(mut self, mut signals: Signals, sources: &Sources) -> bool {
-        loop {
-            match signals.next().await {
-                Asked::Reload => self.reload(sources),
-                Asked::End => break,
-            }
+        while signals.next().await == Asked::Reload {
+            self.reload(sources);
         }
         let patience = self.settings.shutdown_timeout;
         tracing::info!(?patience, connections = self.running.connections(), "going down; a second signal ends at once");

@@ -7,6 +7,7 @@
 //! | [`demo`] | `demo`: a server of its own with members that push |
 //! | [`inspect`] | `groups`, `members`, `topology`: questions to any cluster |
 //! | [`retry`] | `retry` over HTTP |
+//! | `temporary` | a folder that goes with its owner |
 //! | [`table`] | tables that fit the terminal |
 //! | [`plugin`] | `plugin list`, `schema`, `check` |
 
@@ -17,6 +18,7 @@ pub mod plugin;
 pub mod retry;
 pub mod serve;
 pub mod table;
+mod temporary;
 
 use std::io::Write as _;
 use std::process::ExitCode;

@@ -193,7 +193,7 @@ mod tests {
     fn beyond_loopback_reading_needs_a_token_and_health_does_not() {
         let guard = guard(false);
         let host = (header::HOST, "127.0.0.1");
-        assert_eq!(status(&guard, Purpose::Api, Method::GET, &[host.clone()]), 401);
+        assert_eq!(status(&guard, Purpose::Api, Method::GET, std::slice::from_ref(&host)), 401);
         let token = (header::AUTHORIZATION, "Bearer aaaaaaaaaaaaaaaa");
         assert_eq!(status(&guard, Purpose::Api, Method::GET, &[host, token]), 200);
         assert_eq!(status(&guard, Purpose::Health, Method::GET, &[(header::HOST, "pod.example")]), 200);

@@ -5,7 +5,7 @@ mod application;
 
 use std::io;
 use std::io::IsTerminal as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use streamside_client::{Cluster, Error, Member, MemberOptions, Options};
@@ -16,10 +16,10 @@ use tokio::task::JoinSet;
 
 use super::args::DemoArgs;
 use super::inspect::{groups_text, topology_text};
+use super::temporary::Temporary;
 use super::{Exit, complain, say, serve};
 use crate::config::{self, Sources};
 use crate::daemon::Daemon;
-use crate::data_dir::{base64url, random};
 use crate::logging::{self, escaped};
 use crate::signals::{Asked, Signals};
 use application::Application;
@@ -31,21 +31,8 @@ const WIDTH: usize = 100;
 
 /// Starts a server of its own and plays members until a signal ends it.
 pub fn demo(args: &DemoArgs, registry: &Registry) -> io::Result<Exit> {
-    let folder = folder()?;
-    let exit = play(args, registry, &folder);
-    if let Err(error) = std::fs::remove_dir_all(&folder)
-        && error.kind() != io::ErrorKind::NotFound
-    {
-        complain(&format!("{} could not be removed: {error}", folder.display()));
-    }
-    exit
-}
-
-/// A fresh name in the system's folder for temporary files.
-fn folder() -> io::Result<PathBuf> {
-    let mut bytes = [0; 9];
-    random(&mut bytes)?;
-    Ok(std::env::temp_dir().join(format!("streamside-demo-{}", base64url(&bytes))))
+    let folder = Temporary::new("demo")?;
+    play(args, registry, folder.path())
 }
 
 fn play(args: &DemoArgs, registry: &Registry, folder: &Path) -> io::Result<Exit> {
