@@ -7,6 +7,7 @@ mod delete;
 mod describe;
 mod differences;
 mod expiry;
+mod heartbeat;
 mod outcome;
 mod push;
 mod solicit;
