@@ -9,6 +9,7 @@
 //! | [`http`] | health, metrics, API |
 //! | [`logging`] | one line an event |
 //! | [`metrics`] | counters and `/metrics` |
+//! | [`open_files`] | the limit of open files |
 //! | [`shell`] | connections, shards, journal, plugin calls |
 //! | [`signals`] | shutdown and reload |
 
@@ -19,5 +20,6 @@ pub mod data_dir;
 pub mod http;
 pub mod logging;
 pub mod metrics;
+pub mod open_files;
 pub mod shell;
 pub mod signals;

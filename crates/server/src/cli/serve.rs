@@ -12,8 +12,8 @@ use crate::config::{self, Loaded, Settings, Sources, show};
 use crate::daemon::Daemon;
 use crate::data_dir::DataDir;
 use crate::http::token::Tokens;
-use crate::logging;
 use crate::signals::Signals;
+use crate::{logging, open_files};
 
 /// The runtime that connections are served on.
 pub fn runtime(settings: &Settings) -> io::Result<tokio::runtime::Runtime> {
@@ -37,6 +37,8 @@ pub fn serve(sources: Sources, registry: &Registry) -> io::Result<Exit> {
     for warning in warnings {
         tracing::warn!("{warning}");
     }
+    let files = open_files::raise();
+    tracing::debug!(files, "the limit of open files");
     let runtime = runtime(&settings)?;
     let exit = runtime.block_on(async {
         let signals = Signals::install()?;

@@ -6,7 +6,7 @@
 //! | [`source`] | files, environment, overrides, `${file:…}` and `${env:…}` |
 //! | [`properties`] | Java's `.properties` format |
 //! | [`address`] | listeners and `HOST:PORT` |
-//! | [`check`] | values against the table and against each other |
+//! | `check` | values against the table and against each other |
 //! | [`settings`] | the typed result |
 //! | [`near`] | which known key an unknown one is near to |
 //! | [`show`] | `streamside config` and `docs/configuration.md` |

@@ -5,7 +5,7 @@
 //! | [`meter`] | Kafka's rate and count |
 //! | [`histogram`] | latencies on the hot path |
 //! | [`process`] | memory, files and CPU time of this process |
-//! | [`expose`] | the text of `/metrics` |
+//! | `expose` | the text of `/metrics` |
 //!
 //! ```
 //! use std::sync::Arc;

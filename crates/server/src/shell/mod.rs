@@ -28,7 +28,6 @@ pub mod shards;
 pub mod shutdown;
 pub mod timers;
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
@@ -111,7 +110,7 @@ pub async fn start(
 ) -> Result<Running, StartError> {
     // Where the plugin lives, before anything is written.
     let factory = registry.resolve(settings.plugin.class.as_deref().unwrap_or_default())?;
-    let config = plugin_config(settings, data_dir);
+    let config = settings.plugin_config(data_dir);
     let plugin = factory.as_ref().map(|f| f.open(&config).map(|p| (f.name, p))).transpose()?;
 
     let (failed, failures) = mpsc::unbounded_channel();
@@ -207,14 +206,6 @@ impl Running {
         }
         self.context.shards.journal().close(Duration::from_secs(5));
     }
-}
-
-/// What a plugin is configured with: every effective key, and its own with their prefix taken off.
-fn plugin_config(settings: &Settings, data_dir: &Path) -> BTreeMap<String, String> {
-    let mut effective: BTreeMap<String, String> =
-        settings.effective.iter().map(|e| (e.key.clone(), e.value.clone())).collect();
-    effective.insert("streamside.data.dir".to_owned(), data_dir.to_string_lossy().into_owned());
-    streamside_plugin::plugin_config(&effective)
 }
 
 async fn take_late_results(mut late: mpsc::UnboundedReceiver<streamside_plugin::Late>, operations: Arc<Operations>) {
