@@ -63,9 +63,7 @@ pub(crate) fn explain(error: &io::Error) -> String {
              ssl.endpoint.identification.algorithm empty to accept any"
                 .to_owned()
         }
-        Some(rustls::Error::InvalidCertificate(
-            CertificateError::UnknownIssuer | CertificateError::BadSignature,
-        )) => {
+        Some(rustls::Error::InvalidCertificate(e)) if is_untrusted(e) => {
             "the server's certificate is signed by nobody that we trust; give its authority in ssl.truststore.location (ssl.truststore.type=PEM)"
                 .to_owned()
         }
@@ -80,6 +78,12 @@ pub(crate) fn explain(error: &io::Error) -> String {
         }
         None => format!("the TLS handshake failed: {error}"),
     }
+}
+
+/// Signed by nobody we know, by someone else of the same name, or by itself without being among the trusted ones.
+fn is_untrusted(error: &CertificateError) -> bool {
+    matches!(error, CertificateError::UnknownIssuer | CertificateError::BadSignature)
+        || matches!(error, CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity"))
 }
 
 fn read(pem: &Pem, key: &str) -> Result<Vec<u8>, String> {

@@ -118,11 +118,13 @@ async fn pem_on_one_line_is_read() {
 
 #[tokio::test]
 async fn a_stranger_is_not_trusted() {
-    let fake = broker(&self_signed("localhost", false), None).await;
-    let other = self_signed("localhost", false);
-    let error = outcome(&fake, "localhost", trusting(&other.pem)).await.expect_err("not trusted");
-    assert_eq!(error.kind(), "tls");
-    assert!(error.to_string().contains("ssl.truststore.location"), "{error}");
+    for authority in [false, true] {
+        let fake = broker(&self_signed("localhost", authority), None).await;
+        let other = self_signed("localhost", false);
+        let error = outcome(&fake, "localhost", trusting(&other.pem)).await.expect_err("not trusted");
+        assert_eq!(error.kind(), "tls");
+        assert!(error.to_string().contains("ssl.truststore.location"), "{error}");
+    }
 }
 
 #[tokio::test]
