@@ -440,6 +440,7 @@ async fn connect(address: &Address, within: Duration) -> Result<TcpStream, Error
         for target in found {
             match TcpStream::connect(target).await {
                 Ok(tcp) => return Ok(tcp),
+                Err(e) if target.ip().to_string() == address.host => last = unreachable(e.to_string()),
                 Err(e) => last = unreachable(format!("{target}: {e}")),
             }
         }

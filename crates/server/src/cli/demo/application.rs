@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use streamside_topology::{Description, JsonError};
+use streamside_topology::{Description, JsonError, Node};
 use streamside_wire::messages::streams_group_heartbeat::{Subtopology, TopicInfo, Topology};
 
 /// Group, number of members, description.
@@ -35,8 +35,9 @@ pub fn all() -> Result<Vec<Application>, JsonError> {
     APPLICATIONS
         .into_iter()
         .map(|(id, members, text)| {
-            let description = Description::from_json(text)?;
+            let mut description = Description::from_json(text)?;
             let topology = assignment_topology(id, &description);
+            own_internal_topics(id, &mut description);
             Ok(Application { id, members, description, topology })
         })
         .collect()
@@ -53,9 +54,24 @@ pub fn topics(applications: &[Application]) -> String {
     topics.iter().map(|topic| format!("{topic}:{PARTITIONS}")).collect::<Vec<_>>().join(",")
 }
 
+fn internal(topic: &str) -> bool {
+    topic.ends_with("-repartition")
+}
+
+/// In what is pushed, internal topics carry the application's id too (kip1331 §12.2).
+fn own_internal_topics(id: &str, description: &mut Description) {
+    let own = |topic: &String| if internal(topic) { format!("{id}-{topic}") } else { topic.clone() };
+    for node in description.subtopologies.iter_mut().flat_map(|subtopology| &mut subtopology.nodes) {
+        match node {
+            Node::Source(source) => source.topics = source.topics.iter().map(own).collect(),
+            Node::Sink(sink) => sink.topic = sink.topic.as_ref().map(own),
+            Node::Processor(_) => {}
+        }
+    }
+}
+
 /// What Kafka Streams would send beside this description: internal topics carry the application's id.
 fn assignment_topology(id: &str, description: &Description) -> Topology {
-    let internal = |topic: &str| topic.ends_with("-repartition");
     let subtopologies = description.subtopologies.iter().map(|subtopology| {
         let (mut sources, mut repartition, mut sinks) = (BTreeSet::new(), BTreeMap::new(), BTreeSet::new());
         let mut changelogs = BTreeMap::new();
@@ -98,6 +114,7 @@ mod tests {
         assert_eq!(read.repartition_sink_topics, ["word-count-counts-store-repartition"]);
         assert_eq!(count.repartition_source_topics[0].name, "word-count-counts-store-repartition");
         assert_eq!(count.state_changelog_topics[0].name, "word-count-counts-store-changelog");
+        assert!(word_count.description.topics().contains("word-count-counts-store-repartition"));
         assert!(topics(&all).contains("streams-plaintext-input:4,"));
     }
 }
