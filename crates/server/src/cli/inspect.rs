@@ -368,3 +368,39 @@ fn lost(screen: &mut Screen<'_>, code: &mut u8, group: &str, error: &Error) -> i
         other => screen.tell(&format!("Streams group '{group}': {other}")),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use streamside_wire::messages::streams_group_describe::{DescribedGroup, DescriptionField};
+
+    #[test]
+    fn kip1331_11_1_the_status_is_what_version_number_and_description_say_together() {
+        let status = |version, number, present: bool| {
+            let description = present.then(|| DescriptionField::Encoded(Default::default()));
+            let group = DescribedGroup {
+                topology_description_status: number,
+                topology_description: description,
+                ..DescribedGroup::default()
+            };
+            Status::of(&DescribedStreamsGroup { group, version })
+        };
+        assert_eq!(status(1, 3, true), Status::Available);
+        assert_eq!(status(1, 1, false), Status::NotStored);
+        assert_eq!(status(1, 2, true), Status::Error);
+        assert_eq!(status(0, 0, false), Status::Unsupported);
+        assert_eq!(status(0, 0, false).words(), "not available from this broker");
+        // A claim without its description, a question not heard, a number from the future.
+        for (number, present) in [(3, false), (0, false), (9, true)] {
+            assert_eq!(status(1, number, present), Status::Unknown);
+        }
+    }
+
+    #[test]
+    fn machine_readable_output_cannot_harm_a_terminal() {
+        let text = json(vec!["a\u{1b}[2J\u{202e}\u{e0041}\"b"]).ok().unwrap_or_default();
+        assert_eq!(text, "{\n  \"groups\": [\n    \"a\\u001b[2J\\u202e\\udb40\\udc41\\\"b\"\n  ]\n}\n");
+        let back: serde_json::Value = serde_json::from_str(&text).unwrap();
+        assert_eq!(back["groups"][0], "a\u{1b}[2J\u{202e}\u{e0041}\"b");
+    }
+}
