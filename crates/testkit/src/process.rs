@@ -55,6 +55,14 @@ pub fn terminate(pid: u32) -> io::Result<()> {
     signal(pid, Signal::TERM)
 }
 
+/// SIGHUP.
+///
+/// # Errors
+/// The process is gone.
+pub fn hang_up(pid: u32) -> io::Result<()> {
+    signal(pid, Signal::HUP)
+}
+
 /// SIGKILL, as `kill -9` sends it.
 ///
 /// # Errors

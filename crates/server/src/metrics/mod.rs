@@ -264,7 +264,7 @@ impl Metrics {
         }
     }
 
-    /// A push was answered for: `ok` or a reason word.
+    /// A push was answered: `stored`, `unchanged`, a word for what was wrong with it, or a reason word.
     pub fn push_settled(&self, result: &'static str) {
         *locked(&self.pushes).entry(result).or_default() += 1;
     }
