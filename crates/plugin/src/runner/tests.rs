@@ -408,3 +408,134 @@ fn reason_words_are_those_of_the_names() {
         ]
     );
 }
+
+/// Takes a random time, fails or panics at random, and notes how many mutations of a group it is in at once.
+struct Moody {
+    random: Arc<Mutex<Random>>,
+    inside: Arc<Mutex<HashMap<String, usize>>>,
+    overlaps: Arc<Mutex<usize>>,
+}
+
+struct Random(u64);
+impl Random {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        (self.0 >> 11) % n
+    }
+}
+
+impl Moody {
+    fn act<T: Send + 'static>(&self, group: &str, mutates: bool, value: T) -> Call<T> {
+        let (seconds, mood) = {
+            let mut random = self.random.lock().unwrap();
+            ([0, 0, 1, 9, 11, 40][random.below(6) as usize], random.below(10))
+        };
+        assert!(mood != 0, "panic in the call");
+        let (inside, overlaps, group) = (self.inside.clone(), self.overlaps.clone(), group.to_owned());
+        Box::pin(async move {
+            if mutates {
+                let mut inside = inside.lock().unwrap();
+                let here = inside.entry(group.clone()).or_default();
+                *here += 1;
+                *overlaps.lock().unwrap() += usize::from(*here > 1);
+            }
+            if seconds > 0 {
+                sleep(Duration::from_secs(seconds)).await;
+            }
+            if mutates {
+                *inside.lock().unwrap().get_mut(&group).unwrap() -= 1;
+            }
+            assert!(mood != 1, "panic in the future");
+            if mood == 2 { Err(Failure::transient("moody")) } else { Ok(value) }
+        })
+    }
+}
+
+impl TopologyPlugin for Moody {
+    fn configure(&self, _config: &Config) -> Result<(), PluginError> {
+        Ok(())
+    }
+    fn set(&self, group: &str, _epoch: i32, _description: Bytes, _stamp: Stamp) -> Call<()> {
+        self.act(group, true, ())
+    }
+    fn get(&self, group: &str, _epoch: i32) -> Call<Option<Bytes>> {
+        self.act(group, false, None)
+    }
+    fn delete(&self, group: &str, _stamp: Stamp) -> Call<()> {
+        self.act(group, true, ())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn h3_under_any_schedule_lanes_hold_each_mutation_is_told_once_and_all_is_given_back() {
+    std::panic::set_hook(Box::new(|info| {
+        // The plugin's panics are many and meant.
+        if !info.to_string().contains("panic in the") {
+            eprintln!("{info}");
+        }
+    }));
+    let (mut answered, mut told_late, mut busy) = (0, 0, 0);
+    for seed in 1..=60_u64 {
+        let random = Arc::new(Mutex::new(Random(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15))));
+        let plugin = Arc::new(Moody { random: random.clone(), inside: Arc::default(), overlaps: Arc::default() });
+        let told: Arc<Mutex<HashMap<u64, usize>>> = Arc::default();
+        let late = told.clone();
+        let config = RunnerConfig {
+            max_in_flight: Some(4),
+            max_hung: 6,
+            on_late: Arc::new(move |l| *late.lock().unwrap().entry(l.op).or_default() += 1),
+            ..RunnerConfig::default()
+        };
+        let runner = Arc::new(Runner::new(plugin.clone(), config));
+        let mut callers = Vec::new();
+        for op in 0..120_u64 {
+            let (kind, group, pause, gives_up) = {
+                let mut r = random.lock().unwrap();
+                (r.below(4), format!("g{}", r.below(5)), r.below(900), r.below(8) == 0)
+            };
+            sleep(Duration::from_millis(pause)).await;
+            let (runner, told) = (runner.clone(), told.clone());
+            let caller = tokio::spawn(async move {
+                let outcome = match kind {
+                    0 => {
+                        runner.get(&group, 0).await;
+                        return None;
+                    }
+                    1 => runner.delete(op, &group, Stamp::default()).await,
+                    _ => runner.set(op, &group, 0, Bytes::new(), Stamp::default()).await,
+                };
+                if outcome != Outcome::TimedOut {
+                    *told.lock().unwrap().entry(op).or_default() += 1;
+                }
+                Some(outcome)
+            });
+            if gives_up {
+                sleep(Duration::from_secs(1)).await;
+                caller.abort();
+            }
+            callers.push((op, caller));
+        }
+        let mut timed_out = Vec::new();
+        for (op, caller) in callers {
+            match caller.await {
+                Ok(Some(Outcome::TimedOut)) => timed_out.push(op),
+                Ok(Some(Outcome::Busy)) => busy += 1,
+                Ok(Some(_)) => answered += 1,
+                _ => {}
+            }
+        }
+        sleep(Duration::from_secs(100)).await;
+        let told = told.lock().unwrap();
+        for op in timed_out {
+            assert_eq!(told.get(&op), Some(&1), "seed {seed}: call {op} timed out and is told once");
+            told_late += 1;
+        }
+        assert!(told.values().all(|n| *n == 1), "seed {seed}: {told:?}");
+        assert_eq!(*plugin.overlaps.lock().unwrap(), 0, "seed {seed}: two mutations of a group at once");
+        assert_eq!(runner.stats(), RunnerStats::default(), "seed {seed}");
+    }
+    let _ = std::panic::take_hook();
+    assert!(answered > 1_000 && told_late > 200 && busy > 500, "{answered} {told_late} {busy}");
+}
