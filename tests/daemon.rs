@@ -246,7 +246,7 @@ fn http_serves_its_own_names_only_and_changes_need_a_token() {
     let ask = |line: &str, host: &str| {
         exchange(server.http, format!("{line} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").as_bytes())
     };
-    assert!(ask("GET /readyz", "127.0.0.1").starts_with("HTTP/1.1 200"));
+    eventually("it is ready", || ask("GET /readyz", "127.0.0.1").starts_with("HTTP/1.1 200"));
     assert!(ask("GET /metrics", "evil.example").starts_with("HTTP/1.1 403"));
     let refused = ask("POST /api/v1/clusters/-/groups/g/retry", "localhost");
     assert!(refused.starts_with("HTTP/1.1 401") && refused.contains("application/problem+json"), "{refused}");
