@@ -75,6 +75,8 @@ struct Connection<S> {
     /// When the unfinished frame in `leftover` began.
     frame_began: Option<Instant>,
     draining: bool,
+    /// The client has closed its side.
+    half_closed: bool,
     first_frame: bool,
     /// Others' wake-ups may have been taken by an await in between: poll everything once.
     poll_all: bool,
@@ -101,6 +103,7 @@ where
         active: false,
         frame_began: None,
         draining: false,
+        half_closed: false,
         first_frame: true,
         poll_all: true,
     };
@@ -111,15 +114,23 @@ where
     let end = loop {
         match poll_fn(|cx| connection.poll_turn(cx, stopping.as_mut())).await {
             Turn::Later(pending) => {
+                let patience = connection.context.tunables.idle();
                 let answer = tokio::select! {
                     answer = pending => answer,
                     // What the client asked for goes on without it; only the answer is dropped.
                     () = poll_fn(|cx| connection.poll_gone(cx)) => break End::Peer,
+                    () = tokio::time::sleep(patience) => break End::Idle,
                 };
                 connection.poll_all = true;
                 match answer {
-                    Ok(bytes) => connection.unsent.extend_from_slice(&bytes),
+                    Ok(bytes) => {
+                        connection.context.metrics.bytes(0, bytes.len() as u64);
+                        connection.unsent.extend_from_slice(&bytes);
+                    }
                     Err(reason) => break End::Refused { reason },
+                }
+                if let Err(end) = connection.count_leftover() {
+                    break end;
                 }
             }
             Turn::End(end) => break end,
@@ -182,16 +193,20 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         self.frame_began.map_or(self.timer_at, |began| began + self.context.tunables.frame_timeout())
     }
 
-    /// While a slow request is under way: ready once the client has closed. Bytes of further requests are not read.
+    /// While a slow request is under way: ready once the connection is broken. A client that has only closed its side
+    /// still gets its answer. Of further requests so much is read that a broken connection shows.
     fn poll_gone(&mut self, cx: &mut TaskContext<'_>) -> Poll<()> {
-        if self.leftover.len() >= READ_SCRATCH_BYTES {
+        if self.half_closed || self.leftover.len() >= READ_SCRATCH_BYTES {
             return Poll::Pending;
         }
         SCRATCH.with_borrow_mut(|scratch| {
             loop {
                 let mut buffer = ReadBuf::new(&mut scratch.input);
                 match ready!(Pin::new(&mut self.stream).poll_read(cx, &mut buffer)) {
-                    Ok(()) if buffer.filled().is_empty() => return Poll::Ready(()),
+                    Ok(()) if buffer.filled().is_empty() => {
+                        self.half_closed = true;
+                        return Poll::Pending;
+                    }
                     Err(_) => return Poll::Ready(()),
                     Ok(()) => {
                         self.leftover.extend_from_slice(buffer.filled());
@@ -219,6 +234,9 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
                 continue;
             }
+            if self.half_closed {
+                return Poll::Ready(Turn::End(End::Peer));
+            }
             let mut buffer = ReadBuf::new(&mut scratch.input);
             match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
                 Poll::Pending => return Poll::Pending,
@@ -228,6 +246,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             }
             self.active = true;
             let received = buffer.filled().len();
+            self.context.metrics.bytes(received as u64, 0);
             let Scratch { input, output } = scratch;
             let received = input.get(..received).unwrap_or_default();
             let turn = if self.leftover.is_empty() {
@@ -323,6 +342,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if output.is_empty() {
             return;
         }
+        self.context.metrics.bytes(0, output.len() as u64);
         let mut sent = 0;
         if self.unsent.is_empty() {
             // A failed write shows again at the next read.
