@@ -284,17 +284,17 @@ fn a_read_error_fails_that_read_and_is_over_when_the_disk_is_well() {
 #[test]
 fn whichever_write_fails_nothing_acknowledged_is_lost_and_the_store_goes_on() {
     let mut hit = 0;
-    for nth in 0..60 {
+    for nth in 0..32 {
         let folder = tempfile::tempdir().unwrap();
         let bench = Bench::new(folder.path(), &[]);
         let mut acknowledged = std::collections::BTreeMap::new();
-        for n in 0..6 {
+        for n in 0..2 {
             bench.set(&format!("g{n}"), 0, format!("first {n}").as_bytes(), 1).unwrap();
             acknowledged.insert(format!("g{n}"), format!("first {n}"));
         }
         bench.faults.nth_write.store(nth, SeqCst);
         let mut uncertain = std::collections::BTreeMap::new();
-        for n in 0..6 {
+        for n in 0..2 {
             let (group, text) = (format!("g{n}"), format!("second {n}"));
             match bench.set(&group, 0, text.as_bytes(), 2) {
                 Ok(()) => acknowledged.insert(group, text),
@@ -313,7 +313,7 @@ fn whichever_write_fails_nothing_acknowledged_is_lost_and_the_store_goes_on() {
             assert!(found == text.as_bytes() || may_be, "write {nth}: {group} is {found:?}, acknowledged {text}");
         }
     }
-    assert!(hit >= 30, "only {hit} of the faults were met");
+    assert!(hit >= 24, "only {hit} of the faults were met");
 }
 
 #[test]
