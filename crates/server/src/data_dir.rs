@@ -11,6 +11,8 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
+use ring::rand::{SecureRandom as _, SystemRandom};
+
 /// The layout that this build writes.
 pub const LAYOUT: u32 = 1;
 
@@ -189,7 +191,7 @@ fn write_whole(path: &Path, text: &str) -> Result<(), DataDirError> {
 
 /// Random bytes from the system.
 pub fn random(bytes: &mut [u8]) -> io::Result<()> {
-    getrandom::fill(bytes).map_err(io::Error::from)
+    SystemRandom::new().fill(bytes).map_err(|_| io::Error::other("the system gives no random bytes"))
 }
 
 /// URL-safe base64 without padding.
