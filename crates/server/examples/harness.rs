@@ -8,8 +8,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bytes::Bytes;
-use streamside::config::{self, Sources};
-use streamside::daemon::Daemon;
 use streamside_plugin::{Call, Config, Factory, Failure, PluginError, Registry, Schema, Stamp, TopologyPlugin};
 use streamside_topology::{Description, Node, Source, Subtopology};
 
@@ -163,31 +161,13 @@ impl TopologyPlugin for Misbehaving {
     }
 }
 
-fn main() -> ExitCode {
-    let overrides = std::env::args().skip(1).filter(|a| a.contains('=')).collect();
-    let sources = Sources::new(None, overrides);
-    match run(&sources) {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(e) => {
-            eprintln!("{e}");
-            ExitCode::from(2)
-        }
-    }
-}
-
-fn run(sources: &Sources) -> Result<(), Box<dyn std::error::Error>> {
-    let settings = config::load(sources)?.settings;
-    streamside::logging::init(&settings.log);
+fn main() -> std::io::Result<ExitCode> {
     let schema = Schema {
         name: "misbehaving",
         about: "Does to each group what the group's id says.",
         durable: false,
         keys: &[],
     };
-    let registry = Registry::builtin().with(Factory::new(schema, Misbehaving::default));
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(async {
-        Daemon::start(settings, &registry).await?.serve_until_signal(sources).await?;
-        Ok(())
-    })
+    let exit = streamside::cli::main(&Registry::builtin().with(Factory::new(schema, Misbehaving::default)))?;
+    Ok(exit.into())
 }

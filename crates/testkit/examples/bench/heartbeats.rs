@@ -60,8 +60,9 @@ fn settle(port: u16, run: &str, members: usize, groups: usize) -> Outcome<Settle
     let of = |i: usize| name(run, members, groups, i);
     each(&|client, i| good(&client.join(&of(i).0, &of(i).1)?))?;
     let known = |i: usize| epochs.lock().unwrap_or_else(PoisonError::into_inner).get(&i).copied().unwrap_or(0);
+    let uneven = || (groups..members).any(|i| known(i) != known(i % groups));
     for round in 0.. {
-        if !each(&|client, i| good(&client.beat(&of(i).0, &of(i).1, known(i))?))? {
+        if !each(&|client, i| good(&client.beat(&of(i).0, &of(i).1, known(i))?))? && !uneven() {
             break;
         }
         if round > 20 {

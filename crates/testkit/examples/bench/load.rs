@@ -1,10 +1,11 @@
 //! The load: prepared frames on many connections, one in flight on each, flat out or at a pace.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use streamside_testkit::process;
+use streamside_testkit::{codec, process};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -82,14 +83,18 @@ pub async fn run(port: u16, pid: u32, lanes: Lanes, pace: Pace, window: Duration
     }
     let from = Instant::now() + window / 3;
     let until = from + window;
+    // Answers count while this is set, so that they and the CPU clock are read over the very same window.
+    let counting = Arc::new(AtomicBool::new(false));
     let tasks: Vec<_> = streams
         .into_iter()
         .enumerate()
-        .map(|(i, stream)| tokio::spawn(lane(stream, Arc::clone(&lanes), i, pace, from, until)))
+        .map(|(i, stream)| tokio::spawn(lane(stream, Arc::clone(&lanes), i, pace, Arc::clone(&counting), until)))
         .collect();
     tokio::time::sleep_until(from.into()).await;
     let (before, began) = (process::cpu(pid).ok_or("the server is gone")?, Instant::now());
+    counting.store(true, Ordering::Relaxed);
     tokio::time::sleep_until(until.into()).await;
+    counting.store(false, Ordering::Relaxed);
     let (cpu, seconds) = (process::cpu(pid).ok_or("the server is gone")? - before, began.elapsed().as_secs_f64());
     let mut latencies_us = Vec::new();
     for task in tasks {
@@ -104,7 +109,7 @@ async fn lane(
     lanes: Lanes,
     index: usize,
     pace: Pace,
-    from: Instant,
+    counting: Arc<AtomicBool>,
     until: Instant,
 ) -> Outcome<Vec<u32>> {
     let frames = lanes.get(index).ok_or("no such lane")?;
@@ -126,7 +131,7 @@ async fn lane(
         stream.write_all(frame).await?;
         read_answer(&mut stream, &mut input).await?;
         let end = Instant::now();
-        if end >= from && end < until {
+        if counting.load(Ordering::Relaxed) {
             latencies.push(u32::try_from(end.duration_since(due).as_micros()).unwrap_or(u32::MAX));
         }
         if let Pace::Every(period) = pace {
@@ -142,7 +147,11 @@ async fn read_answer(stream: &mut TcpStream, input: &mut Vec<u8>) -> Outcome<()>
         if let Some(length) = input.first_chunk::<4>() {
             let length = u32::from_be_bytes(*length) as usize;
             if input.len() >= 4 + length {
-                return if is_good(&input[4..]) { Ok(()) } else { Err("an answer with an error code".into()) };
+                return if is_good(&input[4..]) {
+                    Ok(())
+                } else {
+                    Err(format!("an answer with an error: {}", codec::hex(input)).into())
+                };
             }
         }
         if stream.read_buf(input).await? == 0 {

@@ -45,6 +45,7 @@ impl Plan {
     fn setup(&self) -> Setup {
         Setup::new(&self.binary)
             .set("group.streams.initial.rebalance.delay.ms", 0)
+            .set("group.streams.assignment.interval.ms", 0)
             .set("group.streams.session.timeout.ms", 60_000)
             .set("group.streams.max.session.timeout.ms", 60_000)
             .set("group.streams.max.size", 10_000)
@@ -74,7 +75,7 @@ fn main() -> Outcome<()> {
     }
     let value = |name: &str| arguments.iter().skip_while(|a| *a != name).nth(1).cloned();
     let plan = Plan {
-        binary: value("--binary").map_or_else(built, |b| Ok(b.into()))?,
+        binary: value("--binary").map_or_else(built, |b| Ok(PathBuf::from(b).canonicalize()?))?,
         quick: arguments.iter().any(|a| a == "--quick"),
         only: value("--only"),
     };
