@@ -6,6 +6,7 @@ use streamside_wire::messages::streams_group_heartbeat::{
     Endpoint, EndpointToPartitions, StreamsGroupHeartbeatResponse, TopicPartition,
 };
 
+use super::Changes;
 use super::change::GroupChange;
 use super::metadata::{MemberMetadata, UserEndpoint};
 use super::state::Group;
@@ -32,7 +33,7 @@ impl Around<'_> {
         known: i32,
         moved: bool,
         response: &mut StreamsGroupHeartbeatResponse<'_>,
-        changes: &mut Vec<GroupChange>,
+        changes: &mut Changes,
     ) {
         let stored = self.group.endpoint_epoch;
         let epoch = if moved { stored.wrapping_add(1) } else { stored };

@@ -20,7 +20,7 @@ use super::target::{self, Plan, STANDBYS, Updated};
 use super::tasks::{CurrentAssignment, MemberState, Tasks, active_to_wire, to_wire};
 use super::topics::{self, Configured};
 use super::validate::{self, JOIN};
-use super::{Groups, HeartbeatDecision, Records, endpoints, leave};
+use super::{Changes, Groups, HeartbeatDecision, Records, endpoints, leave};
 use crate::config::{Compat, Config};
 use crate::facts::{GroupFacts, HeartbeatFacts};
 use crate::input::{ClientContext, Millis, Now};
@@ -110,7 +110,7 @@ impl<'a> Beat<'_, 'a, '_> {
     fn decide(&self, version: i16) -> Result<HeartbeatDecision<'a>, Refusal> {
         let (group, request, config) = (self.group, self.request, self.config);
         let mut records = Records::new();
-        let mut changes: Vec<GroupChange> = Vec::new();
+        let mut changes = Changes::new();
         let owned = member::owned_tasks(request)?;
         // S2, S3
         let subject = member::resolve(group, request, owned.as_ref(), config, &mut records)?;
@@ -272,7 +272,7 @@ impl<'a> Beat<'_, 'a, '_> {
     }
 
     /// Looks at the topics, if that was not done since they or the topology changed.
-    fn readiness(&self, topology: &StoredTopology, changes: &mut Vec<GroupChange>) -> Result<Readiness, Refusal> {
+    fn readiness(&self, topology: &StoredTopology, changes: &mut Changes) -> Result<Readiness, Refusal> {
         let group = self.group;
         let configured = match &group.configured {
             Some(configured) if group.topology.is_some() => configured.clone(),
@@ -305,7 +305,7 @@ impl<'a> Beat<'_, 'a, '_> {
     }
 
     /// Takes over reported offsets (O3); returns the ones that count from now on, if there are new ones.
-    fn offsets(&self, id: &MemberId, changes: &mut Vec<GroupChange>) -> Result<Option<Arc<TaskOffsets>>, Refusal> {
+    fn offsets(&self, id: &MemberId, changes: &mut Changes) -> Result<Option<Arc<TaskOffsets>>, Refusal> {
         let (told, end) = (&self.request.task_offsets, &self.request.task_end_offsets);
         if told.is_none() && end.is_none() {
             return Ok(None);
@@ -383,7 +383,7 @@ impl<'a> Beat<'_, 'a, '_> {
         metadata: &MemberMetadata,
         next: &CurrentAssignment,
         records: &mut Records,
-        changes: &mut Vec<GroupChange>,
+        changes: &mut Changes,
     ) {
         let (group, member) = (self.group.id.clone(), subject.id.clone());
         let value = Some(next.clone());

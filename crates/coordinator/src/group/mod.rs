@@ -70,6 +70,9 @@ use timers::Timers;
 /// Records of one decision.
 pub type Records = SmallVec<[Record; 2]>;
 
+/// Volatile changes of one decision; a steady heartbeat makes one and takes no heap.
+type Changes = SmallVec<[GroupChange; 1]>;
+
 /// What a heartbeat leads to. One that fails decides on no record.
 #[derive(Debug)]
 pub struct HeartbeatDecision<'a> {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
+use streamside_coordinator::group::describe::passes_filters;
 use streamside_coordinator::{ClientContext, Input, Reply};
 use streamside_wire::error_code::ErrorCode;
 use streamside_wire::messages::delete_groups::{DeleteGroupsRequest, DeleteGroupsResponse};
@@ -136,34 +137,24 @@ pub(super) fn list(context: &Arc<Context>, request: Request<'_>) -> Handled {
         Err(reason) => return Handled::Close(reason),
     };
     later(context, Api::ListGroups, request.answer_to(), |context, to| async move {
-        let lower = |names: &[String]| names.iter().map(|n| n.to_lowercase()).collect::<Vec<_>>();
-        let (states, types) = (lower(&body.states_filter), lower(&body.types_filter));
+        let compat = context.shards.config().compat;
         let mut groups = Vec::new();
         let mut error_code = 0;
-        if types.is_empty() || types.iter().any(|t| t == "streams") {
-            match context.operations.list().await {
-                Some(rows) => {
-                    groups.extend(rows.into_iter().filter(|row| state_matches(row.state, &states)).map(|row| {
-                        ListedGroup {
-                            group_id: row.group.to_string(),
-                            protocol_type: "streams".to_owned(),
-                            group_state: row.state.to_owned(),
-                            group_type: "streams".to_owned(),
-                            ..Default::default()
-                        }
-                    }));
-                }
-                None => error_code = ErrorCode::COORDINATOR_LOAD_IN_PROGRESS.0,
+        match context.operations.list().await {
+            Some(rows) => {
+                let asked = |state: &str| passes_filters(state, &body.states_filter, &body.types_filter, compat);
+                groups.extend(rows.into_iter().filter(|row| asked(row.state)).map(|row| ListedGroup {
+                    group_id: row.group.to_string(),
+                    protocol_type: "streams".to_owned(),
+                    group_state: row.state.to_owned(),
+                    group_type: "streams".to_owned(),
+                    ..Default::default()
+                }));
             }
+            None => error_code = ErrorCode::COORDINATOR_LOAD_IN_PROGRESS.0,
         }
         to.frame(&ListGroupsResponse { error_code, groups, ..Default::default() })
     })
-}
-
-/// `not_ready` is what Kafka compares with, `notready` is what its tool makes of `NotReady`; both are meant.
-fn state_matches(state: &str, wanted: &[String]) -> bool {
-    let state = state.to_lowercase();
-    wanted.is_empty() || wanted.iter().any(|w| *w == state || w.replace('_', "") == state)
 }
 
 /// DescribeGroups: streams groups are none of its kind (kip1071 §10.5, case K36).
@@ -215,17 +206,4 @@ where
             Err(_) => Err("shutting down".to_owned()),
         }
     }))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::state_matches;
-
-    #[test]
-    fn both_spellings_of_a_state_match() {
-        assert!(state_matches("NotReady", &[]));
-        assert!(state_matches("NotReady", &["not_ready".to_owned()]));
-        assert!(state_matches("NotReady", &["notready".to_owned()]));
-        assert!(!state_matches("Stable", &["empty".to_owned()]));
-    }
 }
