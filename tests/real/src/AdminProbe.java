@@ -57,11 +57,14 @@ public final class AdminProbe {
                     .describedGroups().get(group).get();
                 say("status", description.topologyDescriptionStatus());
                 say("state", description.groupState());
+                say("epochs", description.groupEpoch() + "/" + description.targetAssignmentEpoch() + "/" + description.topologyEpoch());
+                say("assignor", description.assignorName().orElse("-"));
                 say("members", description.members().size());
                 List<String> subtopologies = new ArrayList<>();
                 description.topologyDescription().ifPresent(t -> t.subtopologies().forEach(s ->
-                    subtopologies.add(s.subtopologyId() + ":" + s.nodes().size())));
+                    subtopologies.add(s.id() + ":" + s.nodes().size())));
                 say("subtopologies", subtopologies);
+                say("global-stores", description.topologyDescription().map(t -> t.globalStores().size()).orElse(0));
             }
             case "describe-plain" -> {
                 StreamsGroupDescription description =

@@ -1,0 +1,23 @@
+//! Unmodified Kafka 4.4.0 against the real binary: the stock `kafka-streams-groups`, the Java Admin client, brokers.
+//!
+//! | module | what it holds |
+//! |---|---|
+//! | [`java`] | jars, tools, the probe |
+//! | [`broker`] | a Kafka broker |
+//! | [`stage`] | a server of ours with groups on it |
+//! | [`golden`] | what the stock tool prints of topology descriptions |
+//! | [`admin`] | what the Java Admin client reads |
+//!
+//! Needs Java 17 and Maven (`tests/real/run.sh`), so nothing of it runs in `cargo test --workspace`.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on says so")]
+
+#[path = "real/admin.rs"]
+mod admin;
+#[path = "real/broker.rs"]
+mod broker;
+#[path = "real/golden.rs"]
+mod golden;
+#[path = "real/java.rs"]
+mod java;
+#[path = "real/stage.rs"]
+mod stage;
