@@ -39,6 +39,13 @@ pub enum PluginFailure {
     Permanent { message: Option<String> },
     /// The plugin may accept it later; the message goes to the pushing client as it is.
     Transient { message: Option<String>, retry_after_ms: Option<u64> },
+    /// A store of ours could not; transient for the pushing client, whose text begins with the reason word.
+    Store {
+        /// A bound of the store is met; else its disk or file failed.
+        full: bool,
+        /// The whole text, reason word included.
+        message: String,
+    },
     /// The call broke the contract (Kafka: it threw, or gave no future).
     Contract,
     /// The plugin reported that it is broken beyond this call (Kafka: a synchronous `Error`).

@@ -20,7 +20,14 @@ pub struct Signals {
     interrupt: tokio::signal::unix::Signal,
     #[cfg(unix)]
     hang_up: tokio::signal::unix::Signal,
+    /// A file-size limit is met: the write fails and is handled where it was made, like a full disk.
+    #[cfg(unix)]
+    _file_size: tokio::signal::unix::Signal,
 }
+
+/// SIGXFSZ, which would end the process.
+#[cfg(unix)]
+const FILE_SIZE_EXCEEDED: i32 = 25;
 
 impl Signals {
     /// From now on signals no longer end the process by themselves.
@@ -31,6 +38,7 @@ impl Signals {
             terminate: signal(SignalKind::terminate())?,
             interrupt: signal(SignalKind::interrupt())?,
             hang_up: signal(SignalKind::hangup())?,
+            _file_size: signal(SignalKind::from_raw(FILE_SIZE_EXCEEDED))?,
         })
     }
 

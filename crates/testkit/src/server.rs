@@ -150,9 +150,7 @@ impl Setup {
             Some(blocks) => {
                 // The signal would end the process before a write could fail.
                 let mut shell = Command::new("sh");
-                shell
-                    .args(["-c", &format!("trap '' XFSZ; ulimit -S -f {blocks}; exec \"$0\" \"$@\"")])
-                    .arg(&self.binary);
+                shell.args(["-c", &format!("ulimit -S -f {blocks}; exec \"$0\" \"$@\"")]).arg(&self.binary);
                 shell
             }
         };

@@ -269,7 +269,7 @@ impl Descriptions {
                         let wish = retry_after_ms.filter(|_| config.compat == Compat::Streamside);
                         records.extend(self.window_extended(group, handed.epoch, now, wish));
                     }
-                    PluginFailure::Crashed | PluginFailure::TimedOut => {
+                    PluginFailure::Store { .. } | PluginFailure::Crashed | PluginFailure::TimedOut => {
                         records.extend(self.window_extended(group, handed.epoch, now, None));
                     }
                 }
@@ -343,6 +343,8 @@ pub(super) fn reason_of(failure: &PluginFailure) -> Reason {
     match failure {
         PluginFailure::Permanent { .. } => Reason::PluginPermanent,
         PluginFailure::Transient { .. } => Reason::PluginTransient,
+        PluginFailure::Store { full: true, .. } => Reason::StoreFull,
+        PluginFailure::Store { full: false, .. } => Reason::StoreFailed,
         PluginFailure::Contract => Reason::PluginContract,
         PluginFailure::Fatal => Reason::PluginFatal,
         PluginFailure::TimedOut => Reason::PluginTimeout,
@@ -356,6 +358,7 @@ fn failure_answer(failure: &PluginFailure) -> (Reason, Option<String>) {
     let reason = reason_of(failure);
     let message = match failure {
         PluginFailure::Permanent { message } | PluginFailure::Transient { message, .. } => message.clone(),
+        PluginFailure::Store { message, .. } => Some(message.clone()),
         PluginFailure::Contract => Some(PLUGIN_FAILED.to_owned()),
         PluginFailure::Fatal => None,
         PluginFailure::TimedOut => Some(format!("{}: The plugin did not answer in time.", reason.word())),
@@ -397,6 +400,7 @@ pub(super) fn failure_line(
     }
     let message = match failure {
         PluginFailure::Permanent { message } | PluginFailure::Transient { message, .. } => message.as_deref(),
+        PluginFailure::Store { message, .. } => Some(message.as_str()),
         _ => None,
     };
     let line = log::plugin_failed(group, operation, reason_of(failure), hash, message);

@@ -17,6 +17,7 @@ pub enum Reason {
     PluginContract,
     /// The plugin is broken beyond the call; Kafka's synchronous `Error`.
     PluginFatal,
+    StoreFull,
     StoreFailed,
 }
 
@@ -34,7 +35,9 @@ impl Reason {
             Self::PluginBusy => "plugin_busy",
             Self::PluginCrashed => "plugin_crashed",
             Self::PluginContract => "plugin_contract",
-            Self::PluginFatal => "plugin_fatal",
+            // Named as what it comes to for everybody but the plugin itself.
+            Self::PluginFatal => "plugin_crashed",
+            Self::StoreFull => "store_full",
             Self::StoreFailed => "store_failed",
         }
     }

@@ -90,7 +90,7 @@ fn k4_3_row_7_synchronous_error_changes_nothing() {
         let mut world = World::joined(compat);
         world.pass(1_000);
         let answer = world.fail(G, M, "a", PluginFailure::Fatal);
-        assert_eq!(answer, Answer { code: -1, message: None, reason: Some("plugin_fatal") });
+        assert_eq!(answer, Answer { code: -1, message: None, reason: Some("plugin_crashed") });
         assert_eq!(world.s_and_f(), (-2, -1));
         assert_eq!(world.window(), Some(29_000), "untouched");
         assert_eq!((world.sensor(Sensor::SetSuccess), world.sensor(Sensor::SetError)), (0, 0));

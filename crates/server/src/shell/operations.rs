@@ -436,7 +436,10 @@ fn plugin_failure(failure: Failure) -> PluginFailure {
         },
         Failure::Contract => PluginFailure::Contract,
         Failure::Fatal => PluginFailure::Fatal,
-        // A store of ours: the text already begins with its reason word.
+        Failure::Store { trouble, message } => PluginFailure::Store {
+            full: trouble == streamside_plugin::StoreTrouble::Full,
+            message: format!("{}: {message}", trouble.word()),
+        },
         other => PluginFailure::Transient { message: other.client_message(), retry_after_ms: None },
     }
 }
