@@ -128,3 +128,12 @@ fn every_test_named_after_a_rule_is_listed() {
     let unlisted: Vec<_> = ours.into_iter().filter(named).filter(|test| !listed.contains(test)).collect();
     assert!(unlisted.is_empty(), "tests of rules that are not listed: {unlisted:#?}");
 }
+
+#[test]
+fn every_test_of_the_group_is_listed() {
+    let mut ours = BTreeSet::new();
+    tests_in(&root().join("crates/coordinator/tests/group"), &mut ours);
+    let listed: BTreeSet<_> = listed().into_iter().map(|(_, test)| test).collect();
+    let unlisted: Vec<_> = ours.into_iter().filter(|test| !listed.contains(test)).collect();
+    assert!(unlisted.is_empty(), "tests of the group that are not listed: {unlisted:#?}");
+}

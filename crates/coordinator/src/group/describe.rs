@@ -151,7 +151,7 @@ pub(super) fn tombstones(group: &Group) -> Result<Records, ErrorCode> {
 }
 
 /// Whether ListGroups should show a group in `state`, given the request's filters; empty filters let everything pass.
-/// Kafka compares with `not_ready`, so that its own tools' `NotReady` never matches; ours accepts both (spec kip1071
+/// Kafka compares with `not_ready`, so that its own tools' `NotReady` never matches; ours accepts both (D13; spec kip1071
 /// §10.5).
 #[must_use]
 pub fn passes_filters(state: &str, states: &[String], types: &[String], compat: Compat) -> bool {

@@ -139,7 +139,7 @@ fn s11_1_values_survive_the_journals_encoding() {
 }
 
 #[test]
-fn s1_1_the_position_of_a_group_outlives_it() {
+fn s1_1_6_the_position_of_a_group_outlives_it() {
     let mut lab = Lab::new();
     lab.beat(&join("m"));
     lab.groups.journalled("g", 7);

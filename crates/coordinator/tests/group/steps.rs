@@ -75,6 +75,21 @@ fn t6_member_epochs_are_checked() {
 }
 
 #[test]
+fn d9_tasks_are_told_again_to_who_owns_others() {
+    for (kafka, told) in [(false, Some(ids(&[("a", &[0, 1])]))), (true, None)] {
+        let mut lab = two_subtopologies();
+        lab.retarget(10, &[("m", active(&[("a", &[0, 1])]))]);
+        lab.place("m", stable(10, &[("a", &[0, 1])]));
+        if kafka {
+            lab.config.compat = streamside_coordinator::Compat::Kafka;
+        }
+        assert_eq!(lab.beat(&owning("m", 10, &[("a", &[0])])).active_tasks, told);
+        assert_eq!(lab.beat(&owning("m", 10, &[("a", &[0, 1])])).active_tasks, None);
+        assert_eq!(lab.beat(&steady("m", 10)).active_tasks, None);
+    }
+}
+
+#[test]
 fn t7_owned_tasks_must_exist() {
     let mut lab = two_subtopologies();
     lab.retarget(10, &[("m", active(&[("a", &[0])]))]);
@@ -289,7 +304,7 @@ fn t72_task_offsets_are_kept_in_memory_and_named_once() {
 }
 
 #[test]
-fn s5_3_an_absent_topology_of_an_odd_group_asks_the_member_to_join_again() {
+fn s3_1_an_absent_topology_of_an_odd_group_asks_the_member_to_join_again() {
     let mut lab = Lab::new();
     lab.place("m", stable(5, &[]));
     lab.inject(Durable::Group { group: "g".into(), value: Some(Default::default()) });
