@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use streamside_testkit::client::Client;
 use streamside_testkit::connection::{Shape, api};
-use streamside_testkit::server::{Server, Setup, free_port};
+use streamside_testkit::server::{Server, Setup, example, free_port};
 use streamside_testkit::topologies::{Sample, chain, normal, samples};
 
 fn setup() -> Setup {
@@ -276,15 +276,9 @@ fn a_second_process_on_the_same_folder_is_refused_in_words() {
 }
 
 /// The program with the store that can be slow or hang.
-fn harness() -> Server {
-    let program = Path::new(env!("CARGO_BIN_EXE_streamside")).with_file_name("examples").join("harness");
-    if !program.exists() {
-        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-        let build =
-            Command::new(cargo).args(["build", "--quiet", "--package", "streamside", "--example", "harness"]).status();
-        assert!(build.unwrap().success());
-    }
-    Setup::recorded(program).set("group.streams.topology.description.plugin.class", "misbehaving").start().unwrap()
+fn harness() -> Setup {
+    let program = example(env!("CARGO_BIN_EXE_streamside"), "harness").unwrap();
+    Setup::recorded(program).set("group.streams.topology.description.plugin.class", "misbehaving")
 }
 
 fn push_under_way(server: &Server, group: &str) -> (Client, i32) {
@@ -299,7 +293,7 @@ fn push_under_way(server: &Server, group: &str) -> (Client, i32) {
 
 #[test]
 fn sigterm_drains_what_is_in_flight_and_readiness_says_so() {
-    let mut server = harness();
+    let mut server = harness().start().unwrap();
     assert_eq!(server.get("/readyz").unwrap().0, 200);
     let (mut client, id) = push_under_way(&server, "term.set-slow-3s.g");
     server.terminate().unwrap();
@@ -314,7 +308,7 @@ fn sigterm_drains_what_is_in_flight_and_readiness_says_so() {
 
 #[test]
 fn a_second_sigterm_ends_it_at_once() {
-    let mut server = harness();
+    let mut server = harness().start().unwrap();
     let (_client, _) = push_under_way(&server, "twice.set-hang.g");
     server.terminate().unwrap();
     sleep(Duration::from_millis(400));
@@ -333,4 +327,42 @@ fn idle_connections_do_not_delay_the_way_down() {
     assert!(server.ended(Duration::from_secs(5)).unwrap().success());
     assert!(start.elapsed() < Duration::from_secs(3), "{:?}", start.elapsed());
     drop(idle);
+}
+
+/// H3: a call that hangs costs its own group a deadline, and nobody else anything.
+#[test]
+fn a_store_that_hangs_costs_its_own_calls() {
+    let server = harness().set("streamside.plugin.call.timeout.ms", 500).start().unwrap();
+    let mut client = Client::open(server.port, "c").unwrap();
+    assert_eq!(client.join("hang.set-hang.g", "m").unwrap()["ErrorCode"], 0);
+    for word in ["plugin_timeout", "plugin_busy"] {
+        let start = Instant::now();
+        let pushed = client.push("hang.set-hang.g", "m", &chain(3)).unwrap();
+        assert_eq!(pushed["ErrorCode"], 135, "{pushed}");
+        assert!(pushed["ErrorMessage"].as_str().unwrap().starts_with(word), "{pushed}");
+        assert!(start.elapsed() < Duration::from_secs(3), "{word}: {:?}", start.elapsed());
+    }
+    assert_eq!(client.leave("hang.set-hang.g", "m").unwrap()["ErrorCode"], 0);
+    assert_eq!(client.delete(&["hang.set-hang.g"]).unwrap()[0]["ErrorCode"], 134);
+    assert_eq!(client.join("other.g", "m").unwrap()["ErrorCode"], 0);
+    assert_eq!(client.push("other.g", "m", &chain(3)).unwrap()["ErrorCode"], 0);
+}
+
+/// H7: a call that panics is one failed call; the group beside it in one request is served.
+#[test]
+fn a_store_that_panics_costs_its_own_calls() {
+    let server = harness().start().unwrap();
+    let mut client = Client::open(server.port, "c").unwrap();
+    for group in ["boom.get-panic.g", "calm.g"] {
+        assert_eq!(client.join(group, "m").unwrap()["ErrorCode"], 0);
+        assert_eq!(client.push(group, "m", &chain(3)).unwrap()["ErrorCode"], 0);
+    }
+    let described = client.describe(&["boom.get-panic.g", "calm.g"]).unwrap();
+    let statuses: Vec<&Value> = described.iter().map(|g| &g["TopologyDescriptionStatus"]).collect();
+    assert_eq!(statuses, [2, 3]);
+    assert_eq!(client.join("boom.set-panic.g", "m").unwrap()["ErrorCode"], 0);
+    let pushed = client.push("boom.set-panic.g", "m", &chain(3)).unwrap();
+    assert_eq!(pushed["ErrorCode"], 135, "{pushed}");
+    assert!(pushed["ErrorMessage"].as_str().unwrap().starts_with("plugin_crashed"), "{pushed}");
+    assert_eq!(client.beat("boom.set-panic.g", "m", 2).unwrap()["ErrorCode"], 0);
 }

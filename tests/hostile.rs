@@ -1,6 +1,6 @@
 //! Bytes that no client sends, peers that stall, crowds: what a listener in the open meets.
 //!
-//! Case numbers are those of `docs` (public bug reports of this field); the rest is the same kind of thing.
+//! K numbers are those of `public_bugs.rs`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on says so")]
 
 use std::io::{Read, Write};

@@ -2,14 +2,11 @@
 //! is the case's; cases that need a broker behind us wait for the proxy.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on says so")]
 
-use std::path::Path;
-use std::process::Command;
-
 use serde_json::{Value, json};
 use streamside_testkit::client::Client;
 use streamside_testkit::codec;
 use streamside_testkit::connection::{ConnectionError, Shape, api};
-use streamside_testkit::server::{Server, Setup};
+use streamside_testkit::server::{Server, Setup, example};
 use streamside_testkit::topologies::{chain, normal};
 
 const MIB: u64 = 1 << 20;
@@ -20,13 +17,7 @@ fn server() -> Server {
 
 /// The program whose store does what a group's id says, in the default mode.
 fn harness() -> Server {
-    let program = Path::new(env!("CARGO_BIN_EXE_streamside")).with_file_name("examples").join("harness");
-    if !program.exists() {
-        let cargo = std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned());
-        let build =
-            Command::new(cargo).args(["build", "--quiet", "--package", "streamside", "--example", "harness"]).status();
-        assert!(build.unwrap().success());
-    }
+    let program = example(env!("CARGO_BIN_EXE_streamside"), "harness").unwrap();
     Setup::recorded(program).set("group.streams.topology.description.plugin.class", "misbehaving").start().unwrap()
 }
 

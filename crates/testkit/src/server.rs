@@ -84,6 +84,28 @@ pub fn free_port() -> std::io::Result<u16> {
     Err(std::io::ErrorKind::AddrInUse.into())
 }
 
+/// A program of `crates/server/examples`, beside the server's binary. Built when it is missing or older: `cargo test`
+/// builds examples, `cargo test --test NAME` does not.
+///
+/// # Errors
+/// It does not build.
+pub fn example(binary: &str, name: &str) -> std::io::Result<PathBuf> {
+    let binary = Path::new(binary);
+    let program = binary.with_file_name("examples").join(name);
+    let modified = |path: &Path| path.metadata().and_then(|m| m.modified()).ok();
+    if modified(&program).is_none_or(|built| modified(binary) > Some(built)) {
+        let mut build = Command::new(std::env::var("CARGO").unwrap_or_else(|_| "cargo".to_owned()));
+        build.args(["build", "--quiet", "--package", "streamside", "--example", name]);
+        if binary.parent().is_some_and(|folder| folder.ends_with("release")) {
+            build.arg("--release");
+        }
+        if !build.status()?.success() {
+            return Err(std::io::Error::other(format!("the example {name} does not build")));
+        }
+    }
+    Ok(program)
+}
+
 /// How a server is started.
 #[derive(Debug, Clone)]
 pub struct Setup {
