@@ -6,6 +6,7 @@
 //! | [`broker`] | a Kafka broker |
 //! | [`stage`] | a server of ours with groups on it |
 //! | [`golden`] | what the stock tool prints of topology descriptions |
+//! | [`tool`] | what the stock tool says of groups, members, offsets |
 //! | [`admin`] | what the Java Admin client reads |
 //!
 //! Needs Java 17 and Maven (`tests/real/run.sh`), so nothing of it runs in `cargo test --workspace`.
@@ -21,3 +22,5 @@ mod golden;
 mod java;
 #[path = "real/stage.rs"]
 mod stage;
+#[path = "real/tool.rs"]
+mod tool;

@@ -19,6 +19,11 @@ pub const SETTINGS: [(&str, &str); 4] = [
     ("group.streams.assignment.interval.ms", "0"),
 ];
 
+/// Whether every server is a Kafka broker, which shows that what is expected is what Kafka does.
+pub fn native() -> bool {
+    std::env::var_os("STREAMSIDE_REAL_NATIVE").is_some()
+}
+
 /// What is kept only to be ended at the end.
 enum Host {
     Ours(#[expect(dead_code)] Server),
@@ -34,15 +39,14 @@ pub struct Stage {
 }
 
 impl Stage {
-    /// A new server on a new folder. With `STREAMSIDE_REAL_NATIVE` set it is a new Kafka broker instead, which shows
-    /// that what is expected is what Kafka does.
+    /// A new server on a new folder; a new Kafka broker with `STREAMSIDE_REAL_NATIVE` set.
     pub fn new() -> Self {
         Self::with(&[])
     }
 
     /// As [`Self::new`], with more settings; a broker does not take them.
     pub fn with(settings: &[(&str, &str)]) -> Self {
-        if std::env::var_os("STREAMSIDE_REAL_NATIVE").is_some() {
+        if native() {
             let broker = SETTINGS.iter().fold(broker::Setup::default(), |setup, (k, v)| setup.set(k, v)).start(KAFKA);
             return Self {
                 client: Client::open(broker.port, "real").unwrap(),
