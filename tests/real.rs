@@ -8,6 +8,7 @@
 //! | [`golden`] | what the stock tool prints of topology descriptions |
 //! | [`tool`] | what the stock tool says of groups, members, offsets |
 //! | [`admin`] | what the Java Admin client reads |
+//! | [`own`] | our command line against a Kafka broker, in the clear, logged in, encrypted |
 //!
 //! Needs Java 17 and Maven (`tests/real/run.sh`), so nothing of it runs in `cargo test --workspace`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on says so")]
@@ -20,6 +21,8 @@ mod broker;
 mod golden;
 #[path = "real/java.rs"]
 mod java;
+#[path = "real/own.rs"]
+mod own;
 #[path = "real/stage.rs"]
 mod stage;
 #[path = "real/tool.rs"]

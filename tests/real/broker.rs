@@ -70,6 +70,18 @@ impl Setup {
         self
     }
 
+    /// One more listener on 127.0.0.1, beside the one in the clear.
+    pub fn listener(mut self, name: &str, port: u16, protocol: &str) -> Self {
+        self.listeners.push((name.to_owned(), port, protocol.to_owned()));
+        self
+    }
+
+    /// A user who may log in by SCRAM-SHA-512.
+    pub fn scram_user(mut self, name: &str, password: &str) -> Self {
+        self.scram_users.push(format!("SCRAM-SHA-512=[name={name},password={password}]"));
+        self
+    }
+
     fn properties(&self, version: &str, folder: &Path, port: u16, controller: u16) -> String {
         let mut listeners = format!("PLAINTEXT://127.0.0.1:{port}");
         let mut protocols = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT".to_owned();

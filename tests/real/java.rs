@@ -24,7 +24,8 @@ fn cache() -> PathBuf {
     base.join("streamside-real")
 }
 
-fn must(command: &mut Command) -> Output {
+/// Runs what has to succeed.
+pub fn must(command: &mut Command) -> Output {
     let output = command.output().unwrap_or_else(|e| panic!("{command:?}: {e}"));
     assert!(output.status.success(), "{command:?}: {}{}", utf8(&output.stdout), utf8(&output.stderr));
     output

@@ -28,6 +28,8 @@ pub fn native() -> bool {
 enum Host {
     Ours(#[expect(dead_code)] Server),
     Kafka(#[expect(dead_code)] Broker),
+    /// Somebody else's.
+    Other,
 }
 
 /// A server and a client of it.
@@ -58,6 +60,11 @@ impl Stage {
         let setup = SETTINGS.iter().chain(settings).fold(Setup::new(binary), |setup, (k, v)| setup.set(k, v));
         let server = setup.start().unwrap();
         Self { client: Client::open(server.port, "real").unwrap(), port: server.port, _host: Host::Ours(server) }
+    }
+
+    /// What listens on a port.
+    pub fn at(port: u16) -> Self {
+        Self { client: Client::open(port, "real").unwrap(), port, _host: Host::Other }
     }
 
     /// Where it listens.
