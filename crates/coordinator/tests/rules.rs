@@ -34,7 +34,7 @@ const EXPECTED: &[(&str, &str)] = &[
     ("H2", "again ends retry"),
     (
         "H3",
-        "timeout busy late late-refusal late-ignored order not-made not-made-older delete delete-push sequence crash wish",
+        "timeout busy late late-refusal late-ignored order not-made not-made-older delete delete-push two-deletes sequence crash wish",
     ),
     ("H4", "confirmed instance old delete read"),
     ("H5", "line hostile"),

@@ -7,7 +7,7 @@ use streamside_wire::error_code::ErrorCode;
 
 use super::operation::{Kind, Operation, Purpose};
 use super::push::failure_line;
-use super::{DescriptionChange, Descriptions, volatile};
+use super::{DescriptionChange, Descriptions, Mark, volatile};
 use crate::config::{Compat, Config};
 use crate::decision::{Decision, Effect, Reply, Sensor};
 use crate::facts::GroupFacts;
@@ -37,7 +37,7 @@ impl Descriptions {
     /// Whether a group has to wait for the plugin before it may go (spec kip1331 §7.2 step 3).
     #[must_use]
     pub fn defers_expiry(&self, config: &Config, group: &str) -> bool {
-        config.plugin.is_some() && self.marks.get(group).is_some_and(super::Mark::may_hold)
+        config.plugin.is_some() && self.marks.get(group).is_some_and(Mark::may_hold)
     }
 
     /// One id of DeleteGroups (spec kip1331 §6.1 steps 6 to 8). `tombstones`: the group's, as of now.
@@ -139,8 +139,7 @@ impl Descriptions {
                 decision.records.extend(self.window_ended(group));
                 let mark = self.marks.get(group).cloned().unwrap_or_default();
                 // Ours: after a newer push the plugin holds a copy again, and another making is not ours to touch.
-                let pushed_since =
-                    [mark.served, mark.pending].iter().flatten().any(|copy| copy.sequence > operation.sequence);
+                let pushed_since = self.pushed_since(group, operation.sequence);
                 let current = config.compat == Compat::Kafka
                     || (!pushed_since && facts.is_none_or(|facts| facts.incarnation == operation.incarnation));
                 match tombstones {
@@ -189,6 +188,16 @@ impl Descriptions {
         decision.records.push(volatile(end));
         decision.reply = Some(reply);
         decision
+    }
+
+    /// Whether a set was begun after that call, be it that a newer delete has cleared it from the mark meanwhile.
+    fn pushed_since(&self, group: &GroupId, sequence: u64) -> bool {
+        let newer = |mark: &Mark| [mark.served, mark.pending].iter().flatten().any(|copy| copy.sequence > sequence);
+        self.marks.get(group).is_some_and(newer)
+            || self.operations_of(group).any(|operation| match &operation.kind {
+                Kind::Set { handed, .. } => handed.sequence > sequence,
+                Kind::Delete { before, .. } => newer(before),
+            })
     }
 
     /// One cleanup cycle of this shard (spec kip1331 §7.3 steps 3 to 7). Standalone keeps no committed offsets, so every

@@ -309,6 +309,22 @@ fn h3_late_delete_after_a_newer_push_is_ignored() {
 }
 
 #[test]
+fn h3_older_of_two_deletes_spares_a_group_that_was_pushed_between_them() {
+    let mut world = ours(World::abandoned);
+    let first = world.delete(G).call();
+    world.join(G, M);
+    let push = world.push(G, M, "b").call();
+    world.leave(G, M);
+    let second = world.delete(G).call();
+    // The push's call comes after the first delete's: removing the group now would leave its copy behind.
+    assert_eq!(world.outcome(&first, Ok(())).code(), 68);
+    world.outcome(&push, Ok(()));
+    assert_eq!(world.s(), -2);
+    assert_eq!(world.outcome(&second, Ok(())).code(), 0);
+    assert!(world.journal.is_empty());
+}
+
+#[test]
 fn h3_sequences_grow_over_remakes_and_restarts() {
     let mut world = ours(World::joined);
     let mut last = 0;

@@ -289,6 +289,9 @@ impl World {
                 let delay = self.dice.between(10_000, STORM);
                 if deletes {
                     self.all_leave(group, delay - 500);
+                    if self.dice.chance(50) {
+                        self.visit(group, delay + 50);
+                    }
                 }
                 self.later(delay, Event::Delete(group));
             }
@@ -327,6 +330,14 @@ impl World {
             if self.members[member].group == group {
                 self.later(delay, Event::Leave(member));
             }
+        }
+    }
+
+    /// A member comes, pushes and goes while a delete is under way.
+    fn visit(&mut self, group: usize, delay: i64) {
+        let Some(member) = self.members.iter().position(|member| member.group == group) else { return };
+        for (event, after) in [(Event::Join(member), 0), (Event::Repush(member), 60), (Event::Leave(member), 120)] {
+            self.later(delay + after, event);
         }
     }
 
@@ -982,6 +993,14 @@ impl World {
     /// Everybody leaves, everything is deleted: no table, journal or store keeps anything.
     fn clear_up(&mut self) {
         self.drain();
+        // One that was asked and never pushed goes as well, and its window with it.
+        let asked = join("asked", "m");
+        let client = ClientContext { client_id: "c", client_host: "/127.0.0.1" };
+        self.books.push(GroupBook::new("asked".to_owned()));
+        for request in [asked, bare("asked", "m", -1)] {
+            let input = Input::Heartbeat { request: &request, version: 1, client };
+            self.step(input, None, Points::default(), Task::Nobody);
+        }
         for member in 0..self.members.len() {
             self.leave(member);
         }
