@@ -172,7 +172,8 @@ impl<'a> Beat<'_, 'a, '_> {
         }
         let shutdown_by = group.shutdown_by.as_ref().or_else(|| asks.then_some(&subject.id));
         // S16
-        let tasks_changed = current.assigned != subject.current.assigned;
+        // Without a new state there is nothing to compare, which matters at every steady heartbeat.
+        let tasks_changed = next.as_ref().is_some_and(|next| next.assigned != subject.current.assigned);
         let mut response = self.response(&subject, current, owned.as_ref(), tasks_changed);
         response.status = Some(self.statuses(stale, &metadata, &course, &ready.configured, shutdown_by, current));
         let around = endpoints::Around {
