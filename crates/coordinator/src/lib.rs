@@ -16,6 +16,41 @@
 //! | [`description`] | marks, solicitation, push, describe, delete, expiry (KIP-1331) |
 //! | [`coordinator`] | the two composed: `decide` and `apply` |
 //! | [`batch`] | requests over many groups split by shard and joined in Kafka's order |
+//!
+//! A member joins, is asked for its description, and the shell applies what was decided:
+//!
+//! ```
+//! use streamside_coordinator::{ClientContext, Config, Coordinator, Input, Now, Record, Reply};
+//! use streamside_wire::messages::streams_group_heartbeat::{StreamsGroupHeartbeatRequest, Topology};
+//!
+//! let mut coordinator = Coordinator::new(Config::default());
+//! let request = StreamsGroupHeartbeatRequest {
+//!     group_id: "orders".into(),
+//!     member_id: "m1".into(),
+//!     rebalance_timeout_ms: 60_000,
+//!     topology: Some(Topology::default()),
+//!     active_tasks: Some(vec![]),
+//!     standby_tasks: Some(vec![]),
+//!     warmup_tasks: Some(vec![]),
+//!     process_id: Some("p1".into()),
+//!     ..StreamsGroupHeartbeatRequest::default()
+//! };
+//! let client = ClientContext { client_id: "app", client_host: "/127.0.0.1" };
+//! let now = Now { at: 1_700_000_000_000, jitter: 7 };
+//! let decision = coordinator.decide(now, Input::Heartbeat { request: &request, version: 1, client });
+//!
+//! let Some(Reply::Heartbeat(answer)) = &decision.reply else { panic!("a heartbeat is answered at once") };
+//! assert_eq!(answer.error_code, 0);
+//! assert!(answer.topology_description_required);
+//!
+//! // The shell journals the durable ones first, under the same lock, and sends the answer once they are on disk.
+//! let durable = decision.records.iter().filter(|record| matches!(record, Record::Durable(_))).count();
+//! assert!(durable > 0);
+//! for record in decision.records {
+//!     coordinator.apply(record);
+//! }
+//! assert!(coordinator.group_id("orders").is_some());
+//! ```
 
 pub mod batch;
 pub mod config;
