@@ -99,6 +99,8 @@ pub enum Refusal {
     // Ours.
     #[error("The coordinator holds as many groups as it may.")]
     TooManyGroups,
+    #[error("The topology has {0} tasks; at most {max} are accepted.", max = super::topics::MAX_TASKS)]
+    TooManyTasks(u64),
     #[error("The assignor failed.")]
     Assignor,
     /// Kafka's unexplained -1 (`streamside.compat=kafka` only).
@@ -119,7 +121,8 @@ impl Refusal {
             | Self::RepartitionLoop
             | Self::RepartitionNeverSink
             | Self::CopartitionUnknown(_)
-            | Self::NoSourceTopics(_) => ErrorCode::STREAMS_INVALID_TOPOLOGY,
+            | Self::NoSourceTopics(_)
+            | Self::TooManyTasks(_) => ErrorCode::STREAMS_INVALID_TOPOLOGY,
             Self::SourceRegex
             | Self::BlankMemberId
             | Self::BlankGroupId
@@ -165,6 +168,7 @@ impl Refusal {
         match self {
             Self::GroupFull(_) => Some("members"),
             Self::TooManyGroups => Some("groups"),
+            Self::TooManyTasks(_) => Some("tasks"),
             _ => None,
         }
     }

@@ -15,6 +15,10 @@ pub(super) const MISSING_INTERNAL_TOPICS: i8 = 3;
 /// How many names a status text spells out.
 const NAMES_IN_TEXT: usize = 3;
 
+/// Tasks of one group. A topology of a few megabytes can ask for billions; computing who has which takes time and
+/// memory for each.
+pub const MAX_TASKS: u64 = 200_000;
+
 /// What the known topics make of a topology.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Configured {
@@ -133,6 +137,8 @@ struct Decider<'a> {
     compat: Compat,
     /// Counts that clients prescribe for repartition topics.
     fixed: BTreeMap<&'a str, i32>,
+    /// The one count of all of these, once it was asked for.
+    shared_by_all_fixed: Option<Option<i32>>,
     /// Counts decided for internal topics.
     decided: BTreeMap<&'a str, i32>,
 }
@@ -147,7 +153,7 @@ impl<'a> Decider<'a> {
             .filter(|t| t.partitions != 0)
             .map(|t| (t.name.as_str(), t.partitions))
             .collect();
-        Self { subtopologies, topics, compat, decided: fixed.clone(), fixed }
+        Self { subtopologies, topics, compat, decided: fixed.clone(), fixed, shared_by_all_fixed: None }
     }
 
     /// An existing topic's real count wins over a decided one.
@@ -163,34 +169,46 @@ impl<'a> Decider<'a> {
     }
 
     /// Pass a: a repartition topic has as many partitions as the largest input of the subtopology that writes it.
+    ///
+    /// Kafka goes over all subtopologies in turn, again and again, until nothing is undecided; what a sink gets depends
+    /// on which inputs are known when its turn comes. The same turns are taken here, but only by those for whom a turn
+    /// changes something: a chain in the wrong order would cost the square of its length otherwise.
     fn repartition(&mut self) -> Result<(), Stop> {
-        loop {
-            let (mut unknown, mut progress) = (false, false);
-            let subtopologies: Vec<&'a StoredSubtopology> = self.subtopologies.values().copied().collect();
-            for s in subtopologies {
-                for sink in &s.repartition_sink_topics {
-                    if self.decided.contains_key(sink.as_str()) {
-                        continue;
-                    }
-                    let repartition = s.repartition_source_topics.iter();
-                    let known = repartition
-                        .filter_map(|t| self.decided.get(t.name.as_str()).copied())
-                        .chain(s.source_topics.iter().filter_map(|t| self.topics.get(t).copied()))
-                        .max();
-                    match known {
-                        Some(count) => {
-                            self.decided.insert(sink, count);
-                            progress = true;
-                        }
-                        None => unknown = true,
-                    }
+        let all: Vec<&'a StoredSubtopology> = self.subtopologies.values().copied().collect();
+        let mut open: BTreeSet<&'a str> =
+            all.iter().flat_map(|s| &s.repartition_sink_topics).map(String::as_str).collect();
+        open.retain(|sink| !self.decided.contains_key(sink));
+        let mut readers: BTreeMap<&'a str, Vec<usize>> = BTreeMap::new();
+        for (place, s) in all.iter().enumerate() {
+            for topic in s.repartition_source_topics.iter().filter(|t| open.contains(t.name.as_str())) {
+                readers.entry(&topic.name).or_default().push(place);
+            }
+        }
+        // Places whose turn comes in this round, and in the next one. Each decides all its sinks at once.
+        let (mut now, mut next): (BTreeSet<usize>, BTreeSet<usize>) = ((0..all.len()).collect(), BTreeSet::new());
+        let mut done = vec![false; all.len()];
+        while !open.is_empty() {
+            let Some(place) = now.pop_first() else {
+                if next.is_empty() {
+                    return Err(Stop::Refused(Refusal::RepartitionLoop));
                 }
-            }
-            if !unknown {
-                break;
-            }
-            if !progress {
-                return Err(Stop::Refused(Refusal::RepartitionLoop));
+                std::mem::swap(&mut now, &mut next);
+                continue;
+            };
+            let (Some(s), Some(done)) = (all.get(place), done.get_mut(place).filter(|done| !**done)) else { continue };
+            let repartition = s.repartition_source_topics.iter();
+            let known = repartition
+                .filter_map(|t| self.decided.get(t.name.as_str()).copied())
+                .chain(s.source_topics.iter().filter_map(|t| self.topics.get(t).copied()))
+                .max();
+            let Some(count) = known else { continue };
+            *done = true;
+            for sink in s.repartition_sink_topics.iter().map(String::as_str).filter(|sink| open.remove(sink)) {
+                self.decided.insert(sink, count);
+                for reader in readers.get(sink).into_iter().flatten() {
+                    let turn = if *reader > place { &mut now } else { &mut next };
+                    turn.insert(*reader);
+                }
             }
         }
         let sources = self.subtopologies.values().flat_map(|s| &s.repartition_source_topics);
@@ -242,15 +260,15 @@ impl<'a> Decider<'a> {
             return Ok(());
         }
         // Kafka asks all fixed topics of the whole topology to agree; only those of the group need to (D6).
-        let fixed: BTreeSet<&'a str> = match self.compat {
-            Compat::Kafka => self.fixed.keys().copied().collect(),
-            Compat::Streamside => inner.iter().copied().filter(|t| self.fixed.contains_key(t)).collect(),
+        let fixed = match self.compat {
+            Compat::Kafka => match self.shared_by_all_fixed {
+                Some(count) => count,
+                None => *self.shared_by_all_fixed.insert(self.shared_fixed(self.fixed.keys())?),
+            },
+            Compat::Streamside => self.shared_fixed(inner)?,
         };
-        let count = if fixed.is_empty() {
-            inner.iter().filter_map(|t| self.decided.get(t).copied()).max().unwrap_or(0)
-        } else {
-            self.shared_fixed(&fixed)?
-        };
+        let decided = || inner.iter().filter_map(|t| self.decided.get(t).copied()).max();
+        let count = fixed.or_else(decided).unwrap_or(0);
         if count == 0 {
             let topics: Vec<&str> = inner.iter().copied().collect();
             return Err(Stop::Refused(Refusal::CopartitionUnknown(topics.join(", "))));
@@ -266,9 +284,12 @@ impl<'a> Decider<'a> {
         one_count(topics.iter().filter_map(|t| Some((*t, self.count(t)?))).collect())
     }
 
-    fn shared_fixed(&self, topics: &BTreeSet<&str>) -> Result<i32, Stop> {
-        let count = one_count(topics.iter().filter_map(|t| Some((*t, *self.fixed.get(t)?))).collect())?;
-        Ok(count.unwrap_or(0))
+    /// The one count that clients prescribe for these topics; `None`: for none of them.
+    fn shared_fixed<'t>(&self, topics: impl IntoIterator<Item = &'t &'a str>) -> Result<Option<i32>, Stop>
+    where
+        'a: 't,
+    {
+        one_count(topics.into_iter().filter_map(|t| Some((*t, *self.fixed.get(t)?))).collect())
     }
 
     /// Pass c: a changelog has one partition a task.
@@ -293,6 +314,7 @@ impl<'a> Decider<'a> {
     fn conclude(&self) -> Result<(Subtopologies, Option<Trouble>), Stop> {
         let mut missing: BTreeSet<&str> = BTreeSet::new();
         let mut configured = Subtopologies::new();
+        let mut all_tasks = 0_u64;
         for s in self.subtopologies.values() {
             let tasks = self.largest_source(s).ok_or_else(|| {
                 Stop::Refused(match self.compat {
@@ -315,7 +337,11 @@ impl<'a> Decider<'a> {
                     Some(_) => {}
                 }
             }
+            all_tasks += u64::try_from(tasks).unwrap_or(0);
             configured.insert(s.id.clone(), self.configured(s, tasks));
+        }
+        if missing.is_empty() && all_tasks > MAX_TASKS {
+            return Err(Stop::Refused(Refusal::TooManyTasks(all_tasks)));
         }
         let trouble = (!missing.is_empty()).then(|| Trouble {
             code: MISSING_INTERNAL_TOPICS,

@@ -1,8 +1,10 @@
 //! Spec kip1071 §3, §4: the group's topology and the topics that it needs.
 
+use std::collections::BTreeMap;
+
 use streamside_coordinator::Compat;
 use streamside_coordinator::group::refusal::Refusal;
-use streamside_coordinator::group::topics::{Configured, configure};
+use streamside_coordinator::group::topics::{Configured, MAX_TASKS, configure};
 use streamside_wire::messages::streams_group_heartbeat::{
     CopartitionGroup, KeyValue, Subtopology, TopicInfo, Topology,
 };
@@ -212,6 +214,102 @@ fn t37_unsolvable_repartition_topics_are_refused() {
     let text = "Failed to compute number of partitions for all repartition topics, because a repartition source topic \
                 is never used as a sink topic.";
     assert_eq!((refusal.code().0, refusal.client_message().as_deref()), (130, Some(text)));
+}
+
+/// Kafka's rounds, as spec kip1071 §4.4 pass a tells them: counts of repartition topics, or `None` for a loop.
+fn by_rounds(subtopologies: &[Subtopology], topics: &[(&str, i32)]) -> Option<BTreeMap<String, i32>> {
+    let sources = subtopologies.iter().flat_map(|s| &s.repartition_source_topics).filter(|t| t.partitions != 0);
+    let mut decided: BTreeMap<String, i32> = sources.map(|t| (t.name.clone(), t.partitions)).collect();
+    loop {
+        let (mut unknown, mut progress) = (false, false);
+        for s in subtopologies {
+            for sink in s.repartition_sink_topics.iter() {
+                if decided.contains_key(sink) {
+                    continue;
+                }
+                let inner = s.repartition_source_topics.iter().filter_map(|t| decided.get(&t.name).copied());
+                let outer = s.source_topics.iter().filter_map(|t| topics.iter().find(|k| k.0 == t)).map(|k| k.1);
+                match inner.chain(outer).max() {
+                    Some(count) => {
+                        decided.insert(sink.clone(), count);
+                        progress = true;
+                    }
+                    None => unknown = true,
+                }
+            }
+        }
+        if !unknown {
+            return Some(decided);
+        }
+        if !progress {
+            return None;
+        }
+    }
+}
+
+proptest::proptest! {
+    /// Whoever is not looked at again in vain: the counts are those of going round and round.
+    #[test]
+    fn s4_4_repartition_counts_are_those_of_kafkas_rounds(
+        graph in proptest::collection::vec(
+            (
+                proptest::collection::vec(0_usize..2, 0..2),
+                proptest::collection::vec(0_usize..8, 0..3),
+                proptest::collection::vec((0_usize..8, 0_i32..3), 0..3),
+            ),
+            1..9,
+        ),
+    ) {
+        let topics = [("in0", 3), ("in1", 7)];
+        let subtopologies: Vec<Subtopology> = graph.iter().enumerate().map(|(i, (sources, sinks, repartition))| {
+            let names = |list: &[usize], word: &str| list.iter().map(|n| format!("{word}{n}")).collect::<Vec<_>>();
+            let (sources, sinks) = (names(sources, "in"), names(sinks, "r"));
+            // One in three topics has a count that the client prescribes.
+            let fixed = |n: usize, fix: i32| if fix == 2 { i32::try_from(n).unwrap() + 11 } else { 0 };
+            let repartition: Vec<_> = repartition.iter().map(|(n, fix)| topic(&format!("r{n}"), fixed(*n, *fix))).collect();
+            Subtopology { source_topics: sources, repartition_sink_topics: sinks, ..sub(&i.to_string(), &[], &[], &repartition, &[]) }
+        }).collect();
+        match (by_rounds(&subtopologies, &topics), configured(subtopologies, &topics)) {
+            (None, result) => proptest::prop_assert_eq!(result, Err(Refusal::RepartitionLoop)),
+            (Some(_), Err(refusal)) => {
+                proptest::prop_assert!(matches!(refusal, Refusal::RepartitionNeverSink | Refusal::NoSourceTopics(_)), "{refusal:?}");
+            }
+            (Some(decided), Ok(result)) => {
+                for topic in result.subtopologies.unwrap().values().flat_map(|s| &s.repartition_source_topics) {
+                    proptest::prop_assert_eq!(topic.partitions, decided[&topic.name], "{}", topic.name);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn s4_4_a_chain_in_the_wrong_order_takes_no_time() {
+    let link = |i: usize, last: bool| {
+        let from = topic(&format!("r{}", i + 1), if last { 3 } else { 0 });
+        sub(&format!("{i:06}"), &[], &[&format!("r{i}")], &[from], &[])
+    };
+    let chain: Vec<_> = (0..20_000).map(|i| link(i, i == 19_999)).collect();
+    let many: Vec<String> = (0..20_000).map(|i| format!("s{i}")).collect();
+    let many: Vec<&str> = many.iter().map(String::as_str).collect();
+    let sources: Vec<_> = many.iter().map(|name| topic(&format!("q{name}"), 3)).collect();
+    let began = std::time::Instant::now();
+    let result = configured(chain, &[]).unwrap();
+    assert_eq!(result.subtopologies.unwrap()["000000"].repartition_source_topics[0].partitions, 3);
+    assert!(configured(vec![sub("0", &[], &many, &sources, &[])], &[]).is_ok());
+    // Seconds, in the slowest build on a busy machine; by rounds it would be hours.
+    assert!(began.elapsed() < std::time::Duration::from_secs(20), "{:?}", began.elapsed());
+}
+
+#[test]
+fn h8_a_topology_has_so_many_tasks_and_no_more() {
+    let subtopologies = |n: usize| (0..n).map(|i| sub(&i.to_string(), &["in"], &[], &[], &[])).collect::<Vec<_>>();
+    let most = i32::try_from(MAX_TASKS / 100).unwrap();
+    assert_eq!(configured(subtopologies(100), &[("in", most)]).unwrap().trouble, None);
+    let refusal = configured(subtopologies(100), &[("in", most + 1)]).unwrap_err();
+    let text = "The topology has 200100 tasks; at most 200000 are accepted.";
+    assert_eq!((refusal.code().0, refusal.client_message().as_deref()), (130, Some(text)));
+    assert_eq!(refusal.limit(), Some("tasks"));
 }
 
 /// Subtopology 1 joins source `in` (if any) with repartition topics r1 and r2 that subtopology 0 writes.
