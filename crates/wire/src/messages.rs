@@ -4,8 +4,10 @@
 pub mod api_versions;
 pub mod delete_groups;
 pub mod describe_cluster;
+pub mod describe_configs;
 pub mod describe_groups;
 pub mod find_coordinator;
+pub mod incremental_alter_configs;
 pub mod list_groups;
 pub mod list_offsets;
 pub mod metadata;

@@ -4,8 +4,8 @@ use std::fmt::Debug;
 
 use bytes::BytesMut;
 use streamside_wire::messages::{
-    api_versions, delete_groups, describe_cluster, describe_groups, find_coordinator, list_groups, list_offsets,
-    metadata, offset_fetch, sasl_authenticate, sasl_handshake, streams_group_describe, streams_group_heartbeat,
+    api_versions, delete_groups, describe_cluster, describe_configs, describe_groups, find_coordinator,
+    incremental_alter_configs, list_groups, list_offsets, metadata, offset_fetch, sasl_authenticate, sasl_handshake, streams_group_describe, streams_group_heartbeat,
     streams_group_topology_description_update,
 };
 use streamside_wire::value::Value;
@@ -109,8 +109,10 @@ codecs! {
     list_groups::{ListGroupsRequest, ListGroupsResponse}
     sasl_handshake::{SaslHandshakeRequest, SaslHandshakeResponse}
     api_versions::{ApiVersionsRequest, ApiVersionsResponse}
+    describe_configs::{DescribeConfigsRequest, DescribeConfigsResponse}
     sasl_authenticate::{SaslAuthenticateRequest, SaslAuthenticateResponse}
     delete_groups::{DeleteGroupsRequest, DeleteGroupsResponse}
+    incremental_alter_configs::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse}
     describe_cluster::{DescribeClusterRequest, DescribeClusterResponse}
     streams_group_heartbeat::{StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse}
     streams_group_describe::{StreamsGroupDescribeRequest, StreamsGroupDescribeResponse}
@@ -139,7 +141,7 @@ fn defaults_come_back_in_every_version() {
             count += 1;
         }
     }
-    assert_eq!(count, 156);
+    assert_eq!(count, 168);
 }
 
 #[test]
