@@ -10,7 +10,7 @@ use streamside_testkit::server::{Setup, example};
 use streamside_testkit::topologies::tests_folder;
 
 /// What needs a broker's topics, a cluster, classic groups, ACLs or a JVM.
-const ELSEWHERE: [&str; 6] = ["topics", "tasks", "coordinator", "classic", "acl", "java"];
+const ELSEWHERE: [&str; 5] = ["topics", "tasks", "classic", "acl", "java"];
 /// Scenarios at a time; most of their time they wait.
 const JOBS: usize = 8;
 

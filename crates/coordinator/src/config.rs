@@ -24,6 +24,36 @@ pub struct Limits {
     pub description_max_name_bytes: usize,
 }
 
+/// What groups may set for themselves, both ends included (spec kip1071 §7.2).
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettingBounds {
+    /// `group.streams.min.session.timeout.ms` and its max.
+    pub session_timeout_ms: (i32, i32),
+    /// `group.streams.min.heartbeat.interval.ms` and its max.
+    pub heartbeat_interval_ms: (i32, i32),
+    /// `group.streams.min.assignment.interval.ms` and its max.
+    pub assignment_interval_ms: (i32, i32),
+    /// `group.streams.max.standby.replicas`.
+    pub max_standby_replicas: i32,
+    /// `group.streams.max.warmup.replicas`.
+    pub max_warmup_replicas: i32,
+    /// `group.streams.min.task.offset.interval.ms`.
+    pub min_task_offset_interval_ms: i32,
+}
+
+impl Default for SettingBounds {
+    fn default() -> Self {
+        Self {
+            session_timeout_ms: (45_000, 60_000),
+            heartbeat_interval_ms: (5_000, 15_000),
+            assignment_interval_ms: (0, 15_000),
+            max_standby_replicas: 2,
+            max_warmup_replicas: 20,
+            min_task_offset_interval_ms: 15_000,
+        }
+    }
+}
+
 /// Settings of one coordinator.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
@@ -39,17 +69,20 @@ pub struct Config {
     pub acceptable_recovery_lag: i64,
     pub num_standby_replicas: i32,
     pub assignor_name: String,
+    /// Client tags that members should have.
+    pub rack_aware_assignment_tags: Vec<String>,
+    pub setting_bounds: SettingBounds,
     /// Known topics and their partition counts; empty: no topic is known.
     pub topics: std::collections::BTreeMap<String, i32>,
     pub limits: Limits,
 }
 
 impl Config {
-    /// Takes what may change while groups live from `other`: timers, limits, replicas. The rules, the plugin and the
-    /// topics stay.
+    /// Takes what may change while groups live from `other`: timers, limits, replicas. The rules, the plugin, the
+    /// topics and the tags stay.
     pub fn retune(&mut self, other: &Self) {
-        let Self { compat, plugin, topics, .. } = std::mem::take(self);
-        *self = Self { compat, plugin, topics, ..other.clone() };
+        let Self { compat, plugin, topics, rack_aware_assignment_tags, .. } = std::mem::take(self);
+        *self = Self { compat, plugin, topics, rack_aware_assignment_tags, ..other.clone() };
     }
 }
 
@@ -66,6 +99,8 @@ impl Default for Config {
             acceptable_recovery_lag: 10_000,
             num_standby_replicas: 0,
             assignor_name: "sticky".to_owned(),
+            rack_aware_assignment_tags: Vec::new(),
+            setting_bounds: SettingBounds::default(),
             topics: std::collections::BTreeMap::new(),
             limits: Limits {
                 max_groups: 100_000,

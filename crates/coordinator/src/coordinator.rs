@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use streamside_wire::error_code::ErrorCode;
+use streamside_wire::messages::incremental_alter_configs::AlterableConfig;
 use streamside_wire::messages::streams_group_describe::DescribedGroup;
 
 use crate::config::{Compat, Config};
-use crate::decision::{Decision, Reply};
+use crate::decision::{Decision, Effect, Reply};
 use crate::description::describe::{GetOutcome, NOT_STORED};
 use crate::description::push::Push;
 use crate::description::{Descriptions, Mark};
@@ -115,6 +116,8 @@ impl Coordinator {
                 let now_is = crate::description::delete::GroupNow { facts, tombstones };
                 self.descriptions.decide_delete_outcome(&self.config, op, result, late, now_is)
             }
+            Input::Alter { group, changes, validate_only } => self.alter(group, changes, validate_only),
+            Input::Settings { group } => replied(Reply::Settings(self.groups.settings(group).cloned())),
             Input::List => replied(Reply::Listed(self.groups.list())),
             Input::Tick => {
                 let mut decision = replied(Reply::Done);
@@ -146,7 +149,8 @@ impl Coordinator {
             Decision { records: decided.records, now: decided.now, after_durable: Vec::new(), reply: None };
         let mut response = decided.response;
         let ask = decided.facts.and_then(|facts| {
-            self.descriptions.solicit(&self.config, now, &request.group_id, &request.member_id, &facts)
+            let interval_ms = response.heartbeat_interval_ms;
+            self.descriptions.solicit(&self.config, now, &request.group_id, &request.member_id, interval_ms, &facts)
         });
         if let Some(ask) = ask {
             response.topology_description_required = true;
@@ -176,6 +180,17 @@ impl Coordinator {
             }
         }
         described(entry, read)
+    }
+
+    fn alter<'a>(&self, group: &str, changes: &[AlterableConfig], validate_only: bool) -> Decision<'a> {
+        match self.groups.decide_alter(&self.config, group, changes, validate_only) {
+            Ok(records) => Decision { records, ..replied(Reply::Altered { error_code: 0, error_message: None }) },
+            Err(refusal) => {
+                let (error_code, error_message) = (refusal.code().0, Some(refusal.client_message()));
+                let now = refusal.limit().map(Effect::LimitHit).into_iter().collect();
+                Decision { now, ..replied(Reply::Altered { error_code, error_message }) }
+            }
+        }
     }
 
     /// Spec kip1331 §7.2. No committed offsets are kept standalone.
@@ -243,6 +258,11 @@ impl Coordinator {
         self.groups.sizes().map(|(group, members)| (group, members, self.mark(group).map_or("none", Mark::word)))
     }
 
+    /// Groups with settings of their own, those included that are not there.
+    pub fn groups_with_settings(&self) -> impl Iterator<Item = &GroupId> {
+        self.groups.with_settings()
+    }
+
     /// The mark of a group, for surfaces that explain.
     #[must_use]
     pub fn mark(&self, group: &str) -> Option<&Mark> {
@@ -264,7 +284,11 @@ impl Coordinator {
     /// Name and size of every table, for tests against leaks.
     #[must_use]
     pub fn maps_len(&self) -> Vec<(&'static str, usize)> {
-        let mut sizes = vec![("groups", self.groups.len()), ("members", self.groups.member_count())];
+        let mut sizes = vec![
+            ("groups", self.groups.len()),
+            ("members", self.groups.member_count()),
+            ("group settings", self.groups.settings_len()),
+        ];
         sizes.extend(self.descriptions.maps_len());
         sizes
     }

@@ -1,11 +1,14 @@
 //! What the coordinator answers: records, effects, a reply.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use smallvec::SmallVec;
 use streamside_wire::messages::streams_group_describe::DescribedGroup;
 use streamside_wire::messages::streams_group_heartbeat::StreamsGroupHeartbeatResponse;
 
 use crate::description::ReadToken;
+use crate::group::GroupSettings;
 use crate::input::OpId;
 use crate::record::{GroupId, Record};
 
@@ -41,6 +44,10 @@ pub enum Reply<'a> {
     Attached { status: i8, description: Option<Bytes>, fatal: bool },
     /// To one id of a DeleteGroups, in v3 form; see `batch` for older versions.
     Deleted { op: OpId, error_code: i16, error_message: Option<String> },
+    /// To [`crate::Input::Alter`].
+    Altered { error_code: i16, error_message: Option<String> },
+    /// To [`crate::Input::Settings`]; `None`: none of its own.
+    Settings(Option<Arc<GroupSettings>>),
     /// To [`crate::Input::List`].
     Listed(Vec<ListedGroup>),
     /// To the inputs that answer nothing.

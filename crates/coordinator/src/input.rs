@@ -1,6 +1,7 @@
 //! What may be asked of the coordinator, or told to it.
 
 use bytes::Bytes;
+use streamside_wire::messages::incremental_alter_configs::AlterableConfig;
 use streamside_wire::messages::streams_group_heartbeat::StreamsGroupHeartbeatRequest;
 
 use crate::description::{PreparedPush, ReadToken};
@@ -76,6 +77,10 @@ pub enum Input<'a> {
     Delete { op: OpId, group: &'a str },
     /// What became of [`crate::Effect::PluginDelete`], whoever asked for it.
     DeleteOutcome { op: OpId, result: Result<(), PluginFailure>, late: bool },
+    /// One group of IncrementalAlterConfigs, which need not be there. Answered by [`crate::Reply::Altered`].
+    Alter { group: &'a str, changes: &'a [AlterableConfig], validate_only: bool },
+    /// The settings that a group has of its own; answered by [`crate::Reply::Settings`].
+    Settings { group: &'a str },
     /// All streams groups; answered by [`crate::Reply::Listed`].
     List,
     /// Timers: sessions, rebalance time-outs, delays. Call it when `Coordinator::next_deadline` has passed.

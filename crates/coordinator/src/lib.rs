@@ -62,7 +62,7 @@ pub mod group;
 pub mod input;
 pub mod record;
 
-pub use config::{Compat, Config, Limits};
+pub use config::{Compat, Config, Limits, SettingBounds};
 pub use coordinator::Coordinator;
 pub use decision::{Decision, Effect, LogLine, Reply, Sensor};
 pub use facts::{GroupFacts, HeartbeatFacts};

@@ -8,7 +8,7 @@ use serde::de::DeserializeOwned;
 
 use crate::description::{DescriptionChange, Mark};
 use crate::group::{
-    CurrentAssignment, GroupChange, GroupMetadata, MemberMetadata, StoredTopology, TargetMetadata, Tasks,
+    CurrentAssignment, GroupChange, GroupMetadata, GroupSettings, MemberMetadata, StoredTopology, TargetMetadata, Tasks,
 };
 
 /// A group id, shared.
@@ -43,6 +43,8 @@ pub enum Durable {
     Topology { group: GroupId, value: Option<Arc<StoredTopology>> },
     /// Ours, kind 1024: what we know about the stored description.
     Mark { group: GroupId, value: Option<Box<Mark>> },
+    /// Ours, kind 1025: settings of the group's own. The group need not be there.
+    Settings { group: GroupId, value: Option<Arc<GroupSettings>> },
 }
 
 /// A change that is not journalled.
@@ -66,6 +68,7 @@ mod kind {
     pub(super) const CURRENT_ASSIGNMENT: u16 = 22;
     pub(super) const TOPOLOGY: u16 = 23;
     pub(super) const MARK: u16 = 1024;
+    pub(super) const SETTINGS: u16 = 1025;
 }
 
 /// The only version of journalled values so far.
@@ -129,6 +132,7 @@ impl Durable {
             Self::CurrentAssignment { group, member, .. } => (kind::CURRENT_ASSIGNMENT, group, Some(member)),
             Self::Topology { group, .. } => (kind::TOPOLOGY, group, None),
             Self::Mark { group, .. } => (kind::MARK, group, None),
+            Self::Settings { group, .. } => (kind::SETTINGS, group, None),
         }
     }
 
@@ -163,6 +167,7 @@ impl Durable {
             Self::CurrentAssignment { value, .. } => value.as_ref().map(encode),
             Self::Topology { value, .. } => value.as_ref().map(encode),
             Self::Mark { value, .. } => value.as_ref().map(encode),
+            Self::Settings { value, .. } => value.as_ref().map(encode),
         }
     }
 
@@ -194,6 +199,7 @@ impl Durable {
             kind::CURRENT_ASSIGNMENT => Self::CurrentAssignment { group, member, value: decode(kind, value)? },
             kind::TOPOLOGY => Self::Topology { group, value: decode(kind, value)? },
             kind::MARK => Self::Mark { group, value: decode(kind, value)? },
+            kind::SETTINGS => Self::Settings { group, value: decode(kind, value)? },
             unknown => return Err(RecordError::Kind(unknown)),
         })
     }

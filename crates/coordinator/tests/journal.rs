@@ -1,13 +1,16 @@
 //! Keys and values of the journal.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
 use streamside_coordinator::Durable;
 use streamside_coordinator::description::Reason;
 use streamside_coordinator::description::mark::{Bounds, Handed, Mark, Refusal};
-use streamside_coordinator::group::{CurrentAssignment, GroupMetadata, MemberMetadata, TargetMetadata, Tasks};
+use streamside_coordinator::group::{
+    CurrentAssignment, GroupMetadata, GroupSettings, MemberMetadata, TargetMetadata, Tasks,
+};
 use streamside_coordinator::record::RecordError;
 use streamside_topology::{DescriptionHash, Fingerprint};
 
@@ -50,6 +53,13 @@ fn all() -> Vec<Durable> {
         Durable::TargetMember { group: id().0, member: id().1, value: Some(Tasks::default()) },
         Durable::CurrentAssignment { group: id().0, member: id().1, value: Some(CurrentAssignment::default()) },
         Durable::Mark { group: id().0, value: Some(Box::new(mark())) },
+        Durable::Settings {
+            group: id().0,
+            value: Some(Arc::new(GroupSettings::from(BTreeMap::from([(
+                "streams.num.standby.replicas".to_owned(),
+                "1".to_owned(),
+            )])))),
+        },
     ]
 }
 

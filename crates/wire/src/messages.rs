@@ -8,6 +8,7 @@ pub mod describe_configs;
 pub mod describe_groups;
 pub mod find_coordinator;
 pub mod incremental_alter_configs;
+pub mod list_config_resources;
 pub mod list_groups;
 pub mod list_offsets;
 pub mod metadata;

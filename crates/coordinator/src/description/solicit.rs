@@ -21,8 +21,17 @@ pub struct Ask {
 
 impl Descriptions {
     /// The truth table of spec kip1331 §3.2, top-down. `None`: the flag stays false and nothing is touched.
+    /// `interval_ms` is how often the group's members send heartbeats.
     #[must_use]
-    pub fn solicit(&self, config: &Config, now: Now, group: &str, member: &str, facts: &HeartbeatFacts) -> Option<Ask> {
+    pub fn solicit(
+        &self,
+        config: &Config,
+        now: Now,
+        group: &str,
+        member: &str,
+        interval_ms: i32,
+        facts: &HeartbeatFacts,
+    ) -> Option<Ask> {
         let epoch = facts.group.topology_epoch;
         // Rows 1 to 5.
         if config.plugin.is_none() || facts.version == 0 || facts.leaving || facts.error_code != 0 || epoch < 0 {
@@ -50,7 +59,7 @@ impl Descriptions {
         let window = match old.filter(|window| window.is_active(epoch, now.at)) {
             // Row 9, or H6.
             Some(active) => {
-                let patience = Millis::from(config.heartbeat_interval_ms).saturating_mul(2);
+                let patience = Millis::from(interval_ms).saturating_mul(2);
                 if config.compat == Compat::Kafka || !active.may_ask_another(member, now.at, patience) {
                     return None;
                 }

@@ -28,7 +28,7 @@ pub(super) fn describe(group: &Group, config: &Config) -> DescribedGroup {
         assignment_epoch: group.target_metadata.assignment_epoch,
         topology: Some(topology(group)),
         members: members.into_iter().map(|m| member(group, m)).collect(),
-        assignor_name: Some(config.assignor_name.clone()),
+        assignor_name: Some(group.effective(config).assignor_name().to_owned()),
         ..DescribedGroup::default()
     }
 }

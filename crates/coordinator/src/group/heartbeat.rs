@@ -14,9 +14,10 @@ use super::member::{self, Subject};
 use super::metadata::{GroupMetadata, MemberMetadata};
 use super::reconcile::{self, Target, Who};
 use super::refusal::Refusal;
+use super::settings;
 use super::state::Group;
 use super::stored_topology::StoredTopology;
-use super::target::{self, Plan, STANDBYS, Updated};
+use super::target::{self, Plan, STANDBYS, TAGS, Updated};
 use super::tasks::{CurrentAssignment, MemberState, Tasks, active_to_wire, to_wire};
 use super::topics::{self, Configured};
 use super::validate::{self, JOIN};
@@ -30,6 +31,9 @@ use crate::record::{Durable, MemberId, Record, Volatile};
 const STALE_TOPOLOGY: i8 = 0;
 const SHUTDOWN_APPLICATION: i8 = 4;
 const ASSIGNMENT_DELAYED: i8 = 5;
+const MISSING_CLIENT_TAGS: i8 = 6;
+/// The first version whose members know [`MISSING_CLIENT_TAGS`]; others throw on it.
+const CLIENT_TAGS_VERSION: i16 = 1;
 
 static NO_TASKS: Tasks = Tasks { active: BTreeMap::new(), standby: BTreeMap::new(), warmup: BTreeMap::new() };
 
@@ -54,7 +58,8 @@ pub(super) fn decide<'a>(
         None if request.member_epoch > JOIN => return Err(unknown_group(request, config.compat)),
         None if groups.len() >= config.limits.max_groups => return Err(Refusal::TooManyGroups),
         None => {
-            fresh = Group::new(Arc::from(request.group_id.as_ref()));
+            let settings = groups.settings(&request.group_id).cloned();
+            fresh = Group::new(Arc::from(request.group_id.as_ref()), settings);
             &fresh
         }
     };
@@ -109,6 +114,7 @@ struct Readiness {
 impl<'a> Beat<'_, 'a, '_> {
     fn decide(&self, version: i16) -> Result<HeartbeatDecision<'a>, Refusal> {
         let (group, request, config) = (self.group, self.request, self.config);
+        let settings = group.effective(config);
         let mut records = Records::new();
         let mut changes = Changes::new();
         let owned = member::owned_tasks(request)?;
@@ -135,9 +141,9 @@ impl<'a> Beat<'_, 'a, '_> {
         }
         // S12: a group that was empty waits for more members.
         let mut delayed = group.delayed_until.is_some();
-        if group.members.is_empty() && config.initial_rebalance_delay_ms > 0 && !delayed {
+        if group.members.is_empty() && settings.initial_rebalance_delay_ms() > 0 && !delayed {
             delayed = true;
-            let until = Some(self.after(config.initial_rebalance_delay_ms));
+            let until = Some(self.after(settings.initial_rebalance_delay_ms()));
             changes.push(GroupChange::Delayed { group: group.id.clone(), until });
         }
         // S13
@@ -152,7 +158,7 @@ impl<'a> Beat<'_, 'a, '_> {
                 offsets: offsets.as_deref().or_else(|| subject.stored.and_then(|m| m.offsets.as_deref())),
             }),
             configured: &ready.configured,
-            standbys: config.num_standby_replicas,
+            standbys: settings.num_standby_replicas(),
             epoch: group_epoch,
         };
         let course = self.course(&plan, delayed, &mut records)?;
@@ -164,7 +170,7 @@ impl<'a> Beat<'_, 'a, '_> {
         let current = next.as_ref().unwrap_or(&subject.current);
         // S15
         let (g, m) = (group.id.clone(), subject.id.clone());
-        changes.push(GroupChange::Seen { group: g, member: m, until: self.after(config.session_timeout_ms) });
+        changes.push(GroupChange::Seen { group: g, member: m, until: self.after(settings.session_timeout_ms()) });
         let asks = group.shutdown_by.is_none() && request.shutdown_application;
         if asks {
             let (group, member) = (group.id.clone(), subject.id.clone());
@@ -175,7 +181,13 @@ impl<'a> Beat<'_, 'a, '_> {
         // Without a new state there is nothing to compare, which matters at every steady heartbeat.
         let tasks_changed = next.as_ref().is_some_and(|next| next.assigned != subject.current.assigned);
         let mut response = self.response(&subject, current, owned.as_ref(), tasks_changed);
-        response.status = Some(self.statuses(stale, &metadata, &course, &ready.configured, shutdown_by, current));
+        let mut statuses = self.statuses(stale, &metadata, &course, &ready.configured, shutdown_by, current);
+        if version >= CLIENT_TAGS_VERSION
+            && let Some(status_detail) = settings::missing_tags(settings.tags(), &metadata.client_tags)
+        {
+            statuses.push(Status { status_code: MISSING_CLIENT_TAGS, status_detail, ..Status::default() });
+        }
+        response.status = Some(statuses);
         let around = endpoints::Around {
             group,
             created: self.created,
@@ -321,19 +333,21 @@ impl<'a> Beat<'_, 'a, '_> {
     /// Whether the assignment settings are those of the last bump.
     fn same_settings(&self) -> bool {
         let last = &self.group.metadata.last_assignment_configs;
-        last.len() == 1
-            && last.get(STANDBYS).and_then(|text| text.parse().ok()) == Some(self.config.num_standby_replicas)
+        let settings = self.group.effective(self.config);
+        let tags = last.get(TAGS).map(String::as_str).unwrap_or_default();
+        last.get(STANDBYS).and_then(|text| text.parse().ok()) == Some(settings.num_standby_replicas())
+            && tags.split_terminator(',').eq(settings.tags().iter().map(String::as_str))
     }
 
     fn group_metadata(&self, epoch: i32, ready: &Readiness) -> GroupMetadata {
+        let settings = self.group.effective(self.config);
+        let standbys = (STANDBYS.to_owned(), settings.num_standby_replicas().to_string());
+        let tags = (!settings.tags().is_empty()).then(|| (TAGS.to_owned(), settings.tags().join(",")));
         GroupMetadata {
             epoch,
             metadata_hash: ready.configured.hash,
             validated_topology_epoch: ready.validated_epoch,
-            last_assignment_configs: BTreeMap::from([(
-                STANDBYS.to_owned(),
-                self.config.num_standby_replicas.to_string(),
-            )]),
+            last_assignment_configs: [standbys].into_iter().chain(tags).collect(),
             incarnation: self.incarnation(),
         }
     }
@@ -348,7 +362,7 @@ impl<'a> Beat<'_, 'a, '_> {
         if last.assignment_epoch >= plan.epoch {
             return Ok(stored(None));
         }
-        let interval = self.config.assignment_interval_ms;
+        let interval = self.group.effective(self.config).assignment_interval_ms();
         if last.timestamp != 0 && interval != 0 && self.now.at < last.timestamp.saturating_add(i64::from(interval)) {
             return Ok(stored(Some(Delay::Interval)));
         }
@@ -408,13 +422,13 @@ impl<'a> Beat<'_, 'a, '_> {
         owned: Option<&Tasks>,
         tasks_changed: bool,
     ) -> StreamsGroupHeartbeatResponse<'a> {
-        let config = self.config;
+        let (config, settings) = (self.config, self.group.effective(self.config));
         let mut response = StreamsGroupHeartbeatResponse {
             member_id: Cow::Borrowed(self.request.member_id.as_ref()),
             member_epoch: current.member_epoch,
-            heartbeat_interval_ms: config.heartbeat_interval_ms,
-            task_offset_interval_ms: config.task_offset_interval_ms,
-            acceptable_recovery_lag: config.acceptable_recovery_lag,
+            heartbeat_interval_ms: settings.heartbeat_interval_ms(),
+            task_offset_interval_ms: settings.task_offset_interval_ms(),
+            acceptable_recovery_lag: settings.acceptable_recovery_lag(),
             ..StreamsGroupHeartbeatResponse::default()
         };
         debug_assert!(subject.id.as_ref() == self.request.member_id.as_ref(), "the answer names the member");

@@ -14,6 +14,7 @@
 //! | `leave` | members that go |
 //! | [`topics`] | whether the known topics fit a topology |
 //! | `target` | when a new assignment is computed |
+//! | [`settings`] | settings that a group has of its own |
 //! | [`assign`] | what an assignor is asked |
 //! | [`sticky`] | the assignor that keeps tasks where they are |
 //! | `reconcile` | one member's next step towards what it should have |
@@ -33,6 +34,7 @@ pub mod metadata;
 mod owners;
 mod reconcile;
 pub mod refusal;
+pub mod settings;
 mod state;
 pub mod sticky;
 pub mod stored_topology;
@@ -52,6 +54,7 @@ use streamside_wire::messages::streams_group_heartbeat::{StreamsGroupHeartbeatRe
 
 pub use change::GroupChange;
 pub use metadata::{GroupMetadata, MemberMetadata, TargetMetadata};
+pub use settings::{GroupSettings, Setting};
 pub use state::GroupState;
 pub use stored_topology::StoredTopology;
 pub use tasks::{CurrentAssignment, MemberState, Tasks};
@@ -110,6 +113,8 @@ impl GroupKind {
 #[derive(Debug)]
 pub struct Groups {
     groups: HashMap<GroupId, GroupKind>,
+    /// What groups have of their own, those included that are not there.
+    settings: HashMap<GroupId, Arc<GroupSettings>>,
     timers: Timers,
     assignor: Arc<dyn Assignor>,
     members: usize,
@@ -118,6 +123,7 @@ pub struct Groups {
     /// What [`Self::loaded`] goes by.
     compat: Compat,
     session_timeout_ms: i32,
+    session_bounds: (i32, i32),
 }
 
 impl Groups {
@@ -132,18 +138,21 @@ impl Groups {
     pub fn with_assignor(config: &Config, assignor: Arc<dyn Assignor>) -> Self {
         Self {
             groups: HashMap::new(),
+            settings: HashMap::new(),
             timers: Timers::default(),
             assignor,
             members: 0,
             gone_position: 0,
             compat: config.compat,
             session_timeout_ms: config.session_timeout_ms,
+            session_bounds: config.setting_bounds.session_timeout_ms,
         }
     }
 
     /// Takes new timers; those that run keep their deadline.
     pub fn retune(&mut self, config: &Config) {
         self.session_timeout_ms = config.session_timeout_ms;
+        self.session_bounds = config.setting_bounds.session_timeout_ms;
     }
 
     fn streams(&self, group: &str) -> Option<&Group> {
@@ -159,13 +168,15 @@ impl Groups {
             Durable::TargetMember { group, value, .. } => (group, value.is_none()),
             Durable::CurrentAssignment { group, value, .. } => (group, value.is_none()),
             Durable::Topology { group, value } => (group, value.is_none()),
+            Durable::Settings { group, value } => return self.apply_settings(group, value.as_ref()),
             Durable::Mark { .. } => return,
         };
         if tombstone && !self.groups.contains_key(id) {
             return;
         }
-        let Self { groups, timers, members, gone_position, .. } = self;
-        let kind = groups.entry(id.clone()).or_insert_with(|| GroupKind::Streams(Box::new(Group::new(id.clone()))));
+        let Self { groups, settings, timers, members, gone_position, .. } = self;
+        let new = || GroupKind::Streams(Box::new(Group::new(id.clone(), settings.get(id).cloned())));
+        let kind = groups.entry(id.clone()).or_insert_with(new);
         let group = kind.streams_mut();
         match record {
             Durable::Group { value: Some(metadata), .. } => group.metadata = metadata.clone(),
@@ -214,7 +225,7 @@ impl Groups {
                 group.topology.clone_from(value);
                 group.configured = None;
             }
-            Durable::Mark { .. } => {}
+            Durable::Mark { .. } | Durable::Settings { .. } => {}
         }
     }
 
@@ -352,6 +363,17 @@ impl Groups {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.groups.is_empty()
+    }
+
+    /// Groups with settings of their own, those included that are not there.
+    pub fn with_settings(&self) -> impl Iterator<Item = &GroupId> {
+        self.settings.keys()
+    }
+
+    /// How many groups have settings of their own.
+    #[must_use]
+    pub fn settings_len(&self) -> usize {
+        self.settings.len()
     }
 
     /// How many members all groups have together.

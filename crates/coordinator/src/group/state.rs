@@ -6,9 +6,11 @@ use std::sync::Arc;
 use super::change::{GroupChange, TaskOffsets};
 use super::metadata::{GroupMetadata, MemberMetadata, TargetMetadata};
 use super::owners::Owners;
+use super::settings::{Effective, GroupSettings};
 use super::stored_topology::StoredTopology;
 use super::tasks::{CurrentAssignment, MemberState, Tasks};
 use super::topics::Configured;
+use crate::config::Config;
 use crate::facts::GroupFacts;
 use crate::input::Millis;
 use crate::record::{GroupId, MemberId};
@@ -87,6 +89,8 @@ impl Member {
 pub(super) struct Group {
     pub(super) id: GroupId,
     pub(super) metadata: GroupMetadata,
+    /// Settings of its own.
+    pub(super) settings: Option<Arc<GroupSettings>>,
     pub(super) topology: Option<Arc<StoredTopology>>,
     pub(super) target_metadata: TargetMetadata,
     pub(super) target: HashMap<MemberId, Arc<Tasks>>,
@@ -105,10 +109,11 @@ pub(super) struct Group {
 }
 
 impl Group {
-    pub(super) fn new(id: GroupId) -> Self {
+    pub(super) fn new(id: GroupId, settings: Option<Arc<GroupSettings>>) -> Self {
         Self {
             id,
             metadata: GroupMetadata::default(),
+            settings,
             topology: None,
             target_metadata: TargetMetadata::default(),
             target: HashMap::new(),
@@ -122,6 +127,11 @@ impl Group {
             position: 0,
             stable_at: BTreeMap::new(),
         }
+    }
+
+    /// The settings that hold for it.
+    pub(super) fn effective<'a>(&'a self, config: &'a Config) -> Effective<'a> {
+        Effective::new(config, self.settings.as_deref())
     }
 
     /// Spec kip1071 §2.3: first match wins.

@@ -15,6 +15,8 @@ use crate::record::{Durable, MemberId, Record};
 
 /// The assignment setting that a change of bumps the group epoch for.
 pub(super) const STANDBYS: &str = "num.standby.replicas";
+/// Another one: client tags, as a comma list; left out when there is none.
+pub(super) const TAGS: &str = "rack.aware.assignment.tags";
 
 /// A member as it is after the heartbeat that is being decided.
 #[derive(Debug)]
@@ -121,7 +123,7 @@ pub(super) fn after_delay(
         .last_assignment_configs
         .get(STANDBYS)
         .and_then(|text| text.parse().ok())
-        .unwrap_or(config.num_standby_replicas);
+        .unwrap_or_else(|| group.effective(config).num_standby_replicas());
     let plan = Plan { assignor, group, updated: None, configured, standbys, epoch: group.metadata.epoch };
     let mut computed = Vec::new();
     // If the assignor fails, the next heartbeat tries again.

@@ -8,7 +8,7 @@ use std::collections::{BTreeSet, HashMap};
 use super::change::GroupChange;
 use super::state::Group;
 use super::tasks::MemberState;
-use super::{Groups, leave, target};
+use super::{Groups, leave, settings, target};
 use crate::config::Config;
 use crate::input::{Millis, Now};
 use crate::record::{GroupId, MemberId, Record, Volatile};
@@ -88,8 +88,9 @@ impl Groups {
 
     /// Spec kip1071 §11.2: after a start all sessions and rebalance time-outs run in full.
     pub(super) fn arm_all(&mut self, now: Millis) {
-        let session = i64::from(self.session_timeout_ms);
+        let (usual, bounds) = (self.session_timeout_ms, self.session_bounds);
         for group in self.groups.values_mut().map(super::GroupKind::streams_mut) {
+            let session = i64::from(settings::session_timeout_ms(group.settings.as_deref(), usual, bounds));
             for member in group.members.values_mut() {
                 member.session_until = Some(now.saturating_add(session));
                 member.revoking = (member.current.state == MemberState::UnrevokedTasks).then(|| {

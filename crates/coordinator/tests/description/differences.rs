@@ -619,8 +619,8 @@ fn h12_another_making_of_the_group_is_asked_once_and_costs_nothing() {
     let served = world.coordinator.mark(G).unwrap().served.unwrap();
     let now = Now { at: world.now, jitter: 0 };
     let config = world.config();
-    assert!(descriptions.solicit(config, now, G, M, &facts(served.incarnation)).is_none());
-    assert!(descriptions.solicit(config, now, G, M, &facts(served.incarnation + 1)).is_some());
+    assert!(descriptions.solicit(config, now, G, M, 5_000, &facts(served.incarnation)).is_none());
+    assert!(descriptions.solicit(config, now, G, M, 5_000, &facts(served.incarnation + 1)).is_some());
 }
 
 #[test]

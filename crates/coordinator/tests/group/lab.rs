@@ -4,11 +4,13 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use streamside_coordinator::group::settings::SettingRefusal;
 use streamside_coordinator::group::tasks::{AssignedTasks, TaskSet};
 use streamside_coordinator::group::{
     CurrentAssignment, GroupMetadata, Groups, MemberMetadata, MemberState, StoredTopology, TargetMetadata, Tasks,
 };
 use streamside_coordinator::{ClientContext, Compat, Config, Durable, HeartbeatFacts, Now, Record, Volatile};
+use streamside_wire::messages::incremental_alter_configs::AlterableConfig;
 use streamside_wire::messages::streams_group_heartbeat::{
     StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, Subtopology, TaskIds, Topology,
 };
@@ -92,6 +94,14 @@ impl Lab {
         self.facts = decision.facts;
         self.apply_all(decision.records);
         response
+    }
+
+    /// Changes settings of group `g`; `None` takes one away.
+    pub fn alter(&mut self, changes: &[(&str, Option<&str>)]) -> Result<(), SettingRefusal> {
+        let changes: Vec<AlterableConfig> = changes.iter().map(|(name, value)| change(name, *value)).collect();
+        let records = self.groups.decide_alter(&self.config, "g", &changes, false)?;
+        self.apply_all(records);
+        Ok(())
     }
 
     /// Moves the time forward and lets due timers fire. Returns the durable records of it.
@@ -193,6 +203,16 @@ impl Lab {
         };
         self.inject(Durable::Member { group: "g".into(), member: id.clone(), value: Some(metadata) });
         self.inject(Durable::CurrentAssignment { group: "g".into(), member: id, value: Some(current) });
+    }
+}
+
+/// Sets `name`, or takes it away.
+pub fn change(name: &str, value: Option<&str>) -> AlterableConfig {
+    AlterableConfig {
+        name: name.to_owned(),
+        config_operation: i8::from(value.is_none()),
+        value: value.map(str::to_owned),
+        ..AlterableConfig::default()
     }
 }
 
@@ -333,6 +353,7 @@ pub fn kinds(records: &[Durable]) -> Vec<String> {
             Durable::CurrentAssignment { member, value, .. } => kind(22, member, value.is_none()),
             Durable::Topology { value, .. } => kind(23, "", value.is_none()),
             Durable::Mark { .. } => "mark".to_owned(),
+            Durable::Settings { value, .. } => kind(25, "", value.is_none()).replacen("25", "1025", 1),
         })
         .collect()
 }

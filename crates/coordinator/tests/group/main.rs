@@ -6,6 +6,7 @@ mod lab;
 mod persistence;
 mod reconciliation;
 mod recorded;
+mod settings;
 mod simulation;
 mod statics;
 mod steps;

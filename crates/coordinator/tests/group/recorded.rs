@@ -1,7 +1,6 @@
 //! Heartbeats and describes as recorded of Kafka 4.4.0, played against the group alone: topics come and go as the
 //! scenario says, time is virtual. What belongs to descriptions is left out of the comparison.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use bytes::BytesMut;
@@ -19,7 +18,7 @@ use streamside_wire::messages::streams_group_heartbeat::StreamsGroupHeartbeatReq
 use streamside_wire::reader::Reader;
 use streamside_wire::writer::Writer;
 
-use crate::lab::Lab;
+use crate::lab::{Lab, change};
 
 /// What a scenario may use to be played here.
 const APIS: [&str; 8] = [
@@ -45,9 +44,7 @@ fn fits(scenario: &Scenario) -> bool {
             .iter()
             .all(|key| s.get(key).is_none())
     });
-    // Rack-aware assignment is not there yet.
-    let tags = scenario.name == "coordinator-missing-client-tags";
-    !odd && !tags && plain && scenario.needs.iter().all(|n| n != "none") && {
+    !odd && plain && scenario.needs.iter().all(|n| n != "none") && {
         let apis: Vec<&str> = apis.collect();
         apis.contains(&"StreamsGroupHeartbeat") && apis.iter().all(|api| APIS.contains(api))
     }
@@ -195,18 +192,13 @@ impl Play {
                 config.topics.retain(|name, _| !gone.contains(name));
             }
             "IncrementalAlterConfigs" => {
-                let all: BTreeMap<String, String> = list("Resources")
-                    .iter()
-                    .flat_map(|r| r["Configs"].as_array().cloned().unwrap_or_default())
-                    .map(|c| (text(&c["Name"]), text(&c["Value"])))
-                    .collect();
-                for (name, value) in all {
-                    let value = value.parse().map_err(|_| format!("{name}={value}"))?;
-                    match name.as_str() {
-                        "streams.initial.rebalance.delay.ms" => config.initial_rebalance_delay_ms = value,
-                        "streams.num.standby.replicas" => config.num_standby_replicas = value,
-                        _ => return Err(format!("no setting {name}")),
-                    }
+                for resource in list("Resources") {
+                    let changes = resource["Configs"].as_array().cloned().unwrap_or_default();
+                    let changes: Vec<_> =
+                        changes.iter().map(|c| change(&text(&c["Name"]), c["Value"].as_str())).collect();
+                    let group = text(&resource["ResourceName"]);
+                    let records = self.lab.groups.decide_alter(&self.lab.config, &group, &changes, false);
+                    self.lab.apply_all(records.map_err(|e| e.to_string())?);
                 }
             }
             _ => {}

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use streamside_coordinator::Compat;
+use streamside_coordinator::{Compat, SettingBounds};
 
 use super::ConfigError;
 use super::address::{HostPort, parse_listener};
@@ -234,7 +234,7 @@ impl Checker<'_> {
     /// Kafka's rules between the keys (spec kip1331 §9.1, kip1071 §7.2).
     fn groups(&mut self) -> GroupSettings {
         let name = |part: &str| format!("group.streams.{part}");
-        for timer in ["session.timeout.ms", "heartbeat.interval.ms"] {
+        for timer in ["session.timeout.ms", "heartbeat.interval.ms", "assignment.interval.ms"] {
             let [value, min, max] = [name(timer), name(&format!("min.{timer}")), name(&format!("max.{timer}"))];
             let [v, lo, hi] = [&value, &min, &max].map(|key| self.number::<i64>(key));
             if hi < lo {
@@ -249,11 +249,17 @@ impl Checker<'_> {
             let problem = format!("must be less than group.streams.session.timeout.ms, which is {session}");
             self.wrong("group.streams.heartbeat.interval.ms", problem);
         }
-        let standbys: i64 = self.number("group.streams.num.standby.replicas");
-        let most: i64 = self.number("group.streams.max.standby.replicas");
-        if standbys > most {
-            let problem = format!("must be at most group.streams.max.standby.replicas, which is {most}");
-            self.wrong("group.streams.num.standby.replicas", problem);
+        for kind in ["standby", "warmup"] {
+            let [value, max] = ["num", "max"].map(|end| name(&format!("{end}.{kind}.replicas")));
+            let [number, most] = [&value, &max].map(|key| self.number::<i64>(key));
+            if number > most {
+                self.wrong(&value, format!("must be at most {max}, which is {most}"));
+            }
+        }
+        let least: i64 = self.number("group.streams.min.task.offset.interval.ms");
+        if self.number::<i64>("group.streams.task.offset.interval.ms") < least {
+            let problem = format!("must be at least group.streams.min.task.offset.interval.ms, which is {least}");
+            self.wrong("group.streams.task.offset.interval.ms", problem);
         }
         let assignors = self.list("group.streams.assignors");
         if assignors != ["sticky"] {
@@ -263,6 +269,16 @@ impl Checker<'_> {
         if tags.iter().enumerate().any(|(at, tag)| tags.get(..at).is_some_and(|before| before.contains(tag))) {
             self.wrong("group.streams.rack.aware.assignment.tags", "names a tag twice; must name each once");
         }
+        let number = |part: &str| self.number::<i32>(&name(part));
+        let ends = |timer: &str| (number(&format!("min.{timer}")), number(&format!("max.{timer}")));
+        let bounds = SettingBounds {
+            session_timeout_ms: ends("session.timeout.ms"),
+            heartbeat_interval_ms: ends("heartbeat.interval.ms"),
+            assignment_interval_ms: ends("assignment.interval.ms"),
+            max_standby_replicas: number("max.standby.replicas"),
+            max_warmup_replicas: number("max.warmup.replicas"),
+            min_task_offset_interval_ms: number("min.task.offset.interval.ms"),
+        };
         GroupSettings {
             session_timeout_ms: self.number("group.streams.session.timeout.ms"),
             heartbeat_interval_ms: self.number("group.streams.heartbeat.interval.ms"),
@@ -275,6 +291,7 @@ impl Checker<'_> {
             acceptable_recovery_lag: self.number("group.streams.acceptable.recovery.lag"),
             assignor: "sticky".to_owned(),
             rack_aware_assignment_tags: tags,
+            bounds,
         }
     }
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use streamside_coordinator::{Compat, Config as CoordinatorConfig, Limits};
+use streamside_coordinator::{Compat, Config as CoordinatorConfig, Limits, SettingBounds};
 
 use super::address::HostPort;
 use super::source::Effective;
@@ -81,6 +81,8 @@ pub struct GroupSettings {
     pub acceptable_recovery_lag: i64,
     pub assignor: String,
     pub rack_aware_assignment_tags: Vec<String>,
+    /// What groups may set for themselves.
+    pub bounds: SettingBounds,
 }
 
 /// Of the topology description plugin.
@@ -143,6 +145,8 @@ impl Settings {
             acceptable_recovery_lag: self.groups.acceptable_recovery_lag,
             num_standby_replicas: self.groups.num_standby_replicas,
             assignor_name: self.groups.assignor.clone(),
+            rack_aware_assignment_tags: self.groups.rack_aware_assignment_tags.clone(),
+            setting_bounds: self.groups.bounds.clone(),
             topics: self.topics.clone(),
             limits: Limits {
                 max_groups: self.max_groups,

@@ -50,12 +50,15 @@ pub enum Api {
     StreamsGroupTopologyDescriptionUpdate,
     ListOffsets,
     OffsetFetch,
+    DescribeConfigs,
+    IncrementalAlterConfigs,
+    ListConfigResources,
     Other,
 }
 
 impl Api {
     /// All, in the order of their numbers.
-    pub const ALL: [Self; 13] = [
+    pub const ALL: [Self; 16] = [
         Self::ApiVersions,
         Self::Metadata,
         Self::FindCoordinator,
@@ -68,6 +71,9 @@ impl Api {
         Self::StreamsGroupTopologyDescriptionUpdate,
         Self::ListOffsets,
         Self::OffsetFetch,
+        Self::DescribeConfigs,
+        Self::IncrementalAlterConfigs,
+        Self::ListConfigResources,
         Self::Other,
     ];
 
@@ -86,6 +92,9 @@ impl Api {
             Self::StreamsGroupTopologyDescriptionUpdate => "StreamsGroupTopologyDescriptionUpdate",
             Self::ListOffsets => "ListOffsets",
             Self::OffsetFetch => "OffsetFetch",
+            Self::DescribeConfigs => "DescribeConfigs",
+            Self::IncrementalAlterConfigs => "IncrementalAlterConfigs",
+            Self::ListConfigResources => "ListConfigResources",
             Self::Other => "Other",
         }
     }
@@ -100,8 +109,11 @@ impl Api {
             15 => Self::DescribeGroups,
             16 => Self::ListGroups,
             18 => Self::ApiVersions,
+            32 => Self::DescribeConfigs,
             42 => Self::DeleteGroups,
+            44 => Self::IncrementalAlterConfigs,
             60 => Self::DescribeCluster,
+            74 => Self::ListConfigResources,
             88 => Self::StreamsGroupHeartbeat,
             89 => Self::StreamsGroupDescribe,
             93 => Self::StreamsGroupTopologyDescriptionUpdate,

@@ -1,10 +1,11 @@
 //! What every connection of the process shares.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
+use crate::config::Effective;
 use crate::metrics::Metrics;
 
 use super::operations::Operations;
@@ -137,12 +138,21 @@ pub struct Context {
     pub tunables: Tunables,
     /// `socket.request.max.bytes`.
     pub max_frame: usize,
+    /// Every key with its value and origin, for DescribeConfigs; replaced at a reload.
+    pub effective: RwLock<Arc<Vec<Effective>>>,
     /// `streamside.topics`: name to number of partitions.
     pub topics: BTreeMap<String, i32>,
     /// Received bytes of unfinished frames, all connections together.
     pub partial_bytes: AtomicUsize,
     /// Keeps clients from flooding the log.
     pub noise: NoiseGate,
+}
+
+impl Context {
+    /// Every key with its value and origin.
+    pub fn effective(&self) -> Arc<Vec<Effective>> {
+        Arc::clone(&self.effective.read().unwrap_or_else(std::sync::PoisonError::into_inner))
+    }
 }
 
 #[cfg(test)]

@@ -26,5 +26,7 @@ pub const DECODED_HEAP_FACTOR: usize = 24;
 pub const DECODED_HEAP_FLOOR: usize = 64 << 10;
 /// Timers that one tick may fire in one shard before it lets others in.
 pub const TICK_PAUSE_MIN: Duration = Duration::from_millis(10);
+/// Resources that one DescribeConfigs or IncrementalAlterConfigs may name; an answer is a hundred times its request.
+pub const CONFIG_RESOURCES_PER_REQUEST: usize = 10_000;
 /// Group ids that one describe or delete may name; more is refused as malformed by closing the connection.
 pub const GROUPS_PER_REQUEST: usize = 100_000;

@@ -30,7 +30,7 @@ pub mod timers;
 
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use streamside_coordinator::Compat;
@@ -156,6 +156,7 @@ pub async fn start(
             settings.max_connections_per_ip,
         ),
         max_frame: settings.request_max_bytes,
+        effective: RwLock::new(Arc::new(settings.effective.clone())),
         topics: settings.topics.clone(),
         partial_bytes: 0.into(),
         noise: NoiseGate::new(),
@@ -181,6 +182,8 @@ impl Running {
             settings.max_connections,
             settings.max_connections_per_ip,
         );
+        let effective = Arc::new(settings.effective.clone());
+        *self.context.effective.write().unwrap_or_else(std::sync::PoisonError::into_inner) = effective;
         self.context.shards.retune(&settings.coordinator_config(None));
     }
 

@@ -9,10 +9,12 @@ use bytes::Bytes;
 use futures_util::future::join_all;
 use streamside_coordinator::batch;
 use streamside_coordinator::description::PreparedPush;
+use streamside_coordinator::group::GroupSettings;
 use streamside_coordinator::{Effect, Input, LogLine, OpId, PluginFailure, Reply, Sensor};
 use streamside_plugin::{Failure, Late, Operation, Runner, Stamp};
 use streamside_wire::error_code::ErrorCode;
 use streamside_wire::messages::delete_groups::DeletableGroupResult;
+use streamside_wire::messages::incremental_alter_configs::AlterableConfig;
 use streamside_wire::messages::streams_group_describe::DescribedGroup;
 use streamside_wire::messages::streams_group_topology_description_update::StreamsGroupTopologyDescriptionUpdateRequest;
 use tokio::sync::Semaphore;
@@ -257,6 +259,43 @@ impl Operations {
         self.settle(detached(outcome)).await
     }
 
+    /// Changes of one group's own settings: error code and message.
+    pub async fn alter(&self, group: &str, changes: &[AlterableConfig], validate_only: bool) -> (i16, Option<String>) {
+        let input = Input::Alter { group, changes, validate_only };
+        match self.settled(group, input).await {
+            Some(Reply::Altered { error_code, error_message }) => (error_code, error_message),
+            _ => (ErrorCode::COORDINATOR_LOAD_IN_PROGRESS.0, None),
+        }
+    }
+
+    /// The settings that a group has of its own.
+    ///
+    /// # Errors
+    /// When the journal fails meanwhile.
+    pub async fn settings(&self, group: &str) -> Result<Option<Arc<GroupSettings>>, ErrorCode> {
+        match self.settled(group, Input::Settings { group }).await {
+            Some(Reply::Settings(settings)) => Ok(settings),
+            _ => Err(ErrorCode::COORDINATOR_LOAD_IN_PROGRESS),
+        }
+    }
+
+    /// Every group with settings of its own, or nothing when the journal fails meanwhile.
+    pub async fn groups_with_settings(&self) -> Option<Vec<Arc<str>>> {
+        let groups = self.shards.look(|c| c.groups_with_settings().cloned().collect::<Vec<_>>());
+        let journal = self.shards.journal();
+        journal.wait(journal.latest_point()).await.ok()?;
+        Some(groups.into_iter().flatten().collect())
+    }
+
+    /// The reply to what is decided in one step.
+    async fn settled(&self, group: &str, input: Input<'_>) -> Option<Reply<'static>> {
+        let outcome = self.shards.decide(group, input).map(detached).ok()?;
+        match self.settle(outcome).await {
+            Ok(Step::Replied(reply)) => Some(reply),
+            _ => None,
+        }
+    }
+
     /// Every streams group, or nothing when the journal fails meanwhile.
     pub async fn list(&self) -> Option<Vec<streamside_coordinator::decision::ListedGroup>> {
         let mut rows = Vec::new();
@@ -398,6 +437,8 @@ fn detached(outcome: Outcome<'_>) -> Outcome<'static> {
         Reply::Described { entry, read } => Some(Reply::Described { entry, read }),
         Reply::Attached { status, description, fatal } => Some(Reply::Attached { status, description, fatal }),
         Reply::Deleted { op, error_code, error_message } => Some(Reply::Deleted { op, error_code, error_message }),
+        Reply::Altered { error_code, error_message } => Some(Reply::Altered { error_code, error_message }),
+        Reply::Settings(settings) => Some(Reply::Settings(settings)),
         Reply::Listed(rows) => Some(Reply::Listed(rows)),
         Reply::Done => Some(Reply::Done),
     });

@@ -5,7 +5,8 @@ use std::fmt::Debug;
 use bytes::BytesMut;
 use streamside_wire::messages::{
     api_versions, delete_groups, describe_cluster, describe_configs, describe_groups, find_coordinator,
-    incremental_alter_configs, list_groups, list_offsets, metadata, offset_fetch, sasl_authenticate, sasl_handshake, streams_group_describe, streams_group_heartbeat,
+    incremental_alter_configs, list_config_resources, list_groups, list_offsets, metadata, offset_fetch,
+    sasl_authenticate, sasl_handshake, streams_group_describe, streams_group_heartbeat,
     streams_group_topology_description_update,
 };
 use streamside_wire::value::Value;
@@ -114,6 +115,7 @@ codecs! {
     delete_groups::{DeleteGroupsRequest, DeleteGroupsResponse}
     incremental_alter_configs::{IncrementalAlterConfigsRequest, IncrementalAlterConfigsResponse}
     describe_cluster::{DescribeClusterRequest, DescribeClusterResponse}
+    list_config_resources::{ListConfigResourcesRequest, ListConfigResourcesResponse}
     streams_group_heartbeat::{StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse}
     streams_group_describe::{StreamsGroupDescribeRequest, StreamsGroupDescribeResponse}
     streams_group_topology_description_update::{
@@ -141,7 +143,7 @@ fn defaults_come_back_in_every_version() {
             count += 1;
         }
     }
-    assert_eq!(count, 168);
+    assert_eq!(count, 172);
 }
 
 #[test]

@@ -186,7 +186,7 @@ pub(super) fn describe_classic(context: &Arc<Context>, request: Request<'_>) -> 
 }
 
 /// Runs what takes several steps on its own task: it goes on when the client goes away.
-fn later<F, Fut>(context: &Arc<Context>, api: Api, to: AnswerTo, work: F) -> Handled
+pub(super) fn later<F, Fut>(context: &Arc<Context>, api: Api, to: AnswerTo, work: F) -> Handled
 where
     F: FnOnce(Arc<Context>, AnswerTo) -> Fut,
     Fut: Future<Output = Result<BytesMut, String>> + Send + 'static,

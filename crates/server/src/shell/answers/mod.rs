@@ -4,12 +4,14 @@
 //! |---|---|
 //! | [`cluster`] | ApiVersions, Metadata, FindCoordinator, DescribeCluster |
 //! | [`groups`] | StreamsGroupHeartbeat, StreamsGroupTopologyDescriptionUpdate, StreamsGroupDescribe, DeleteGroups, ListGroups, DescribeGroups |
+//! | [`configs`] | DescribeConfigs, IncrementalAlterConfigs, ListConfigResources |
 //! | [`offsets`] | ListOffsets, OffsetFetch: what the stock tool's plain describe needs |
 //!
 //! A request that Kafka answers by closing the connection (malformed, unknown API, unsupported version) comes back as
 //! [`Handled::Close`] with the one line for the log.
 
 pub mod cluster;
+pub mod configs;
 pub mod groups;
 pub mod offsets;
 
@@ -24,8 +26,11 @@ use streamside_wire::header::{self, RequestHeader};
 use streamside_wire::messages::api_versions::ApiVersionsRequest;
 use streamside_wire::messages::delete_groups::DeleteGroupsRequest;
 use streamside_wire::messages::describe_cluster::DescribeClusterRequest;
+use streamside_wire::messages::describe_configs::DescribeConfigsRequest;
 use streamside_wire::messages::describe_groups::DescribeGroupsRequest;
 use streamside_wire::messages::find_coordinator::FindCoordinatorRequest;
+use streamside_wire::messages::incremental_alter_configs::IncrementalAlterConfigsRequest;
+use streamside_wire::messages::list_config_resources::ListConfigResourcesRequest;
 use streamside_wire::messages::list_groups::ListGroupsRequest;
 use streamside_wire::messages::list_offsets::ListOffsetsRequest;
 use streamside_wire::messages::metadata::MetadataRequest;
@@ -52,7 +57,7 @@ pub enum Handled {
 }
 
 /// The versions that this server serves of every API it has, ascending by key.
-pub(super) fn served() -> [(i16, i16, i16); 12] {
+pub(super) fn served() -> [(i16, i16, i16); 15] {
     fn row<'a, M: Message<'a>>() -> (i16, i16, i16) {
         (M::API_KEY, *M::VERSIONS.start(), *M::VERSIONS.end())
     }
@@ -64,8 +69,11 @@ pub(super) fn served() -> [(i16, i16, i16); 12] {
         row::<DescribeGroupsRequest>(),
         row::<ListGroupsRequest>(),
         row::<ApiVersionsRequest>(),
+        row::<DescribeConfigsRequest>(),
         row::<DeleteGroupsRequest>(),
+        row::<IncrementalAlterConfigsRequest>(),
         row::<DescribeClusterRequest>(),
+        row::<ListConfigResourcesRequest>(),
         row::<StreamsGroupHeartbeatRequest<'_>>(),
         row::<StreamsGroupDescribeRequest>(),
         row::<StreamsGroupTopologyDescriptionUpdateRequest>(),
@@ -184,6 +192,9 @@ pub(super) fn handle(context: &Arc<Context>, bytes: &[u8], client_host: &str, ou
         MetadataRequest::API_KEY => cluster::metadata(context, request, output),
         FindCoordinatorRequest::API_KEY => cluster::find_coordinator(context, request, output),
         DescribeClusterRequest::API_KEY => cluster::describe_cluster(context, request, output),
+        DescribeConfigsRequest::API_KEY => configs::describe(context, request),
+        IncrementalAlterConfigsRequest::API_KEY => configs::alter(context, request),
+        ListConfigResourcesRequest::API_KEY => configs::list(context, request),
         ListOffsetsRequest::API_KEY => offsets::list_offsets(context, request, output),
         OffsetFetchRequest::API_KEY => offsets::offset_fetch(context, request, output),
         _ => Handled::Close(format!("api {key} has no handler")),
