@@ -63,7 +63,8 @@ impl Ord for Load {
 
 #[derive(Debug)]
 struct Process {
-    members: Vec<usize>,
+    /// With how many tasks each was given.
+    members: BTreeSet<(u64, usize)>,
     load: Load,
     holds: HashSet<Task>,
 }
@@ -128,13 +129,13 @@ impl<'a> Placement<'a> {
         let names: BTreeSet<&str> = input.members.iter().map(|m| m.process).collect();
         let index: HashMap<&str, usize> = names.into_iter().enumerate().map(|(i, name)| (name, i)).collect();
         let mut processes: Vec<Process> = (0..index.len())
-            .map(|_| Process { members: Vec::new(), load: Load { tasks: 0, members: 0 }, holds: HashSet::new() })
+            .map(|_| Process { members: BTreeSet::new(), load: Load { tasks: 0, members: 0 }, holds: HashSet::new() })
             .collect();
         let mut members = Vec::with_capacity(input.members.len());
         for (m, member) in input.members.iter().enumerate() {
             let process = index.get(member.process).copied().unwrap_or_default();
             if let Some(process) = processes.get_mut(process) {
-                process.members.push(m);
+                process.members.insert((0, m));
                 process.load.members += 1;
             }
             members.push(Placed { process, ..Placed::default() });
@@ -279,7 +280,7 @@ impl<'a> Placement<'a> {
     fn least_loaded(&self, task: Task) -> Option<usize> {
         let processes = self.by_load.iter().filter_map(|(_, i)| self.processes.get(*i));
         let process = processes.into_iter().find(|p| !p.holds.contains(&task))?;
-        process.members.iter().copied().min_by_key(|m| (self.count(*m), *m))
+        process.members.first().map(|(_, member)| *member)
     }
 
     fn give_active(&mut self, task: Task, member: usize) {
@@ -298,6 +299,8 @@ impl<'a> Placement<'a> {
         role(placed).push(task);
         placed.count += 1;
         if let Some(process) = self.processes.get_mut(placed.process) {
+            process.members.remove(&(placed.count - 1, member));
+            process.members.insert((placed.count, member));
             self.by_load.remove(&(process.load, placed.process));
             process.holds.insert(task);
             process.load.tasks += 1;
