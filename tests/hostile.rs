@@ -24,7 +24,8 @@ fn server() -> Server {
 }
 
 fn setup() -> Setup {
-    Setup::recorded(env!("CARGO_BIN_EXE_streamside"))
+    // Sessions that outlive a busy machine.
+    Setup::recorded(env!("CARGO_BIN_EXE_streamside")).set("group.streams.session.timeout.ms", 60_000)
 }
 
 fn connect(server: &Server) -> TcpStream {

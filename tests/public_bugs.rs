@@ -12,13 +12,19 @@ use streamside_testkit::topologies::{chain, normal};
 const MIB: u64 = 1 << 20;
 
 fn server() -> Server {
-    Setup::recorded(env!("CARGO_BIN_EXE_streamside")).start().unwrap()
+    patient(Setup::recorded(env!("CARGO_BIN_EXE_streamside"))).start().unwrap()
+}
+
+/// Sessions that outlive a busy machine.
+fn patient(setup: Setup) -> Setup {
+    setup.set("group.streams.session.timeout.ms", 60_000)
 }
 
 /// The program whose store does what a group's id says, in the default mode.
 fn harness() -> Server {
     let program = example(env!("CARGO_BIN_EXE_streamside"), "harness").unwrap();
-    Setup::recorded(program).set("group.streams.topology.description.plugin.class", "misbehaving").start().unwrap()
+    let setup = Setup::recorded(program).set("group.streams.topology.description.plugin.class", "misbehaving");
+    patient(setup).start().unwrap()
 }
 
 fn client(server: &Server) -> Client {
