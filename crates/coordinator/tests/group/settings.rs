@@ -42,7 +42,7 @@ fn tags(request: Request, tags: &[(&str, &str)]) -> Request {
 }
 
 #[test]
-fn kip1071_7_2_values_are_held_to_kafkas_bounds_in_kafkas_words() {
+fn s7_2_values_are_held_to_kafkas_bounds_in_kafkas_words() {
     let at_least = |name: &str, value: &str, least: i32| {
         format!("Invalid value {value} for configuration {name}: Value must be at least {least}")
     };
@@ -101,7 +101,7 @@ fn kip1071_7_2_values_are_held_to_kafkas_bounds_in_kafkas_words() {
 }
 
 #[test]
-fn kip1071_7_2_malformed_changes_are_refused_before_names_and_values() {
+fn s7_2_malformed_changes_are_refused_before_names_and_values() {
     let operation = |config_operation| AlterableConfig { config_operation, ..change(TAGS, Some("a")) };
     let double = "Error due to duplicate config keys".to_owned();
     assert_eq!(refused(&[change(STANDBYS, Some("1")), change(STANDBYS, None)]), (42, double));
@@ -117,7 +117,7 @@ fn kip1071_7_2_malformed_changes_are_refused_before_names_and_values() {
 }
 
 #[test]
-fn kip1071_7_2_an_alter_is_all_or_nothing_and_normalises() {
+fn s7_2_an_alter_is_all_or_nothing_and_normalises() {
     let mut lab = lab();
     assert!(lab.alter(&[(HEARTBEAT, Some("2000")), (STANDBYS, Some("9"))]).is_err());
     assert!(lab.groups.settings("g").is_none());
@@ -142,7 +142,7 @@ fn kip1071_7_2_an_alter_is_all_or_nothing_and_normalises() {
 }
 
 #[test]
-fn kip1071_7_2_validate_only_changes_nothing() {
+fn s7_2_validate_only_changes_nothing() {
     let lab = lab();
     let alter = |value| lab.groups.decide_alter(&lab.config, "g", &[change(STANDBYS, Some(value))], true);
     assert!(alter("1").unwrap().is_empty());
@@ -187,7 +187,7 @@ fn t53_standby_replicas_and_tags_bump_and_timers_do_not() {
 }
 
 #[test]
-fn kip1071_7_2_standby_replicas_of_the_group_are_assigned() {
+fn s7_2_standby_replicas_of_the_group_are_assigned() {
     let mut lab = Lab::with(&[("foo", 2)]);
     lab.alter(&[(STANDBYS, Some("1"))]).unwrap();
     let mut stateful = topology(&[("a", &["foo"])]);
@@ -204,7 +204,7 @@ fn kip1071_7_2_standby_replicas_of_the_group_are_assigned() {
 }
 
 #[test]
-fn kip1071_3_3_missing_client_tags_are_told_to_version_1_only() {
+fn s3_3_missing_client_tags_are_told_to_version_1_only() {
     let mut lab = lab();
     lab.alter(&[(TAGS, Some("b,a"))]).unwrap();
     let text = |missing: &str| {
@@ -230,7 +230,7 @@ fn kip1071_3_3_missing_client_tags_are_told_to_version_1_only() {
 }
 
 #[test]
-fn kip1071_7_2_session_and_delay_of_the_group_hold() {
+fn s7_2_session_and_delay_of_the_group_hold() {
     let mut lab = lab();
     lab.alter(&[(SESSION, Some("30000")), ("streams.initial.rebalance.delay.ms", Some("2000"))]).unwrap();
     let answer = lab.beat(&join("m"));
@@ -251,7 +251,7 @@ fn kip1071_7_2_session_and_delay_of_the_group_hold() {
 }
 
 #[test]
-fn kip1071_7_2_what_the_broker_no_longer_allows_is_capped() {
+fn s7_2_what_the_broker_no_longer_allows_is_capped() {
     let mut lab = lab();
     lab.alter(&[(HEARTBEAT, Some("200")), (STANDBYS, Some("2"))]).unwrap();
     lab.config.setting_bounds.heartbeat_interval_ms = (1_000, 15_000);
@@ -262,7 +262,7 @@ fn kip1071_7_2_what_the_broker_no_longer_allows_is_capped() {
 }
 
 #[test]
-fn kip1071_7_2_settings_outlive_their_group_and_a_restart() {
+fn s7_2_settings_outlive_their_group_and_a_restart() {
     let mut lab = lab();
     lab.alter(&[(HEARTBEAT, Some("700")), (TAGS, Some("zone"))]).unwrap();
     assert_eq!(kinds(&lab.journal), ["1025"]);
