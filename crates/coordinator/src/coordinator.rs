@@ -62,8 +62,8 @@ impl Coordinator {
     /// After a failed commit: what the journal holds, with the solicitation windows of before. Calls under way are
     /// forgotten; their outcomes are answered as `store_failed`.
     #[must_use]
-    pub fn reloaded(self, now: Now, durables: impl IntoIterator<Item = Durable>) -> Self {
-        let mut restored = Self::restore(self.config, now, durables);
+    pub fn reloaded(self, config: Config, now: Now, durables: impl IntoIterator<Item = Durable>) -> Self {
+        let mut restored = Self::restore(config, now, durables);
         restored.descriptions.carry_over(self.descriptions);
         restored
     }

@@ -158,8 +158,8 @@ fn k4_3_reload_keeps_windows() {
     let durables: Vec<_> =
         world.journal.iter().map(|(key, value)| streamside_coordinator::Durable::decode(key, value).unwrap()).collect();
     let now = streamside_coordinator::Now { at: world.now, jitter: 0 };
-    let old = std::mem::replace(&mut world.coordinator, Coordinator::new(config));
-    world.coordinator = old.reloaded(now, durables);
+    let old = std::mem::replace(&mut world.coordinator, Coordinator::new(config.clone()));
+    world.coordinator = old.reloaded(config, now, durables);
     assert_eq!(world.window(), Some(30_000));
     assert!(!world.beat(G, M).asked);
 }

@@ -536,7 +536,7 @@ impl World {
         self.journal.forget();
         let now = self.at();
         let old = std::mem::replace(&mut self.coordinator, Coordinator::new(Config::default()));
-        self.coordinator = old.reloaded(now, self.journal.load());
+        self.coordinator = old.reloaded(Config::default(), now, self.journal.load());
         for held in std::mem::take(&mut self.held) {
             for effect in &held.effects {
                 if let Effect::PluginSet { op, .. } | Effect::PluginDelete { op, .. } = effect {

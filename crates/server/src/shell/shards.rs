@@ -59,8 +59,10 @@ impl Shards {
         let generation = self.journal.generation();
         let config = self.config();
         for (shard, records) in self.shards.iter().zip(split(records)) {
-            let coordinator = Coordinator::restore(shard_config(&config), self.clock.now(), records);
-            *lock(shard) = Shard { coordinator, generation };
+            let mut shard = lock(shard);
+            let old = std::mem::replace(&mut shard.coordinator, Coordinator::new(shard_config(&config)));
+            shard.coordinator = old.reloaded(shard_config(&config), self.clock.now(), records);
+            shard.generation = generation;
         }
     }
 
