@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
-use std::sync::OnceLock;
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::{env, fs, process};
 
 use streamside_testkit::topologies::tests_folder;
@@ -35,6 +35,9 @@ fn utf8(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
+/// Held while the cache is looked at or filled: tests may run side by side.
+static CACHE: Mutex<()> = Mutex::new(());
+
 /// Fills a folder of the cache once: made aside, put in place as a whole, so that two runs cannot meet half of it.
 fn once(folder: &Path, fill: impl FnOnce(&Path)) {
     if folder.is_dir() {
@@ -58,6 +61,7 @@ fn hash(text: &str) -> String {
 
 /// The folder with the jars of a Kafka version; Maven resolves them once per version and content of `pom.xml`.
 pub fn jars(version: &str) -> PathBuf {
+    let _held = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
     let pom = tests_folder().join("real/pom.xml");
     let folder = cache().join(version).join("jars");
     let stamp = folder.join("pom.hash");
@@ -130,10 +134,14 @@ pub fn streams_groups<A: AsRef<OsStr>>(bootstrap: &str, args: impl IntoIterator<
 pub fn admin_probe(bootstrap: &str, group: &str, actions: &[&str]) -> Vec<String> {
     let source = tests_folder().join("real/src/AdminProbe.java");
     let classes = cache().join(KAFKA).join(format!("probe-{}", hash(&fs::read_to_string(&source).unwrap())));
-    once(&classes, |aside| {
-        must(Command::new("javac").args(["-nowarn", "-cp", own_class_path(), "-d"]).arg(aside).arg(&source));
-    });
-    let path = format!("{}:{}", classes.display(), own_class_path());
+    let jars = own_class_path();
+    {
+        let _held = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
+        once(&classes, |aside| {
+            must(Command::new("javac").args(["-nowarn", "-cp", jars, "-d"]).arg(aside).arg(&source));
+        });
+    }
+    let path = format!("{}:{jars}", classes.display());
     let ran = Ran::of(jvm(&path).args(["AdminProbe", bootstrap, group]).args(actions));
     assert_eq!(ran.code, 0, "AdminProbe {actions:?}: {}{}", ran.out, ran.err);
     ran.out.lines().map(str::to_owned).collect()

@@ -15,7 +15,7 @@ version=$(java -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-cargo test --release -p streamside --test real -- --ignored --test-threads=1 2>&1 | tee "$work/log"
+cargo test --release -p streamside --test real -- --ignored --test-threads=2 2>&1 | tee "$work/log"
 passed=$(awk '/^test result: ok\. [0-9]+ passed; 0 failed/ { n += $4 } END { print n + 0 }' "$work/log")
 [ "$passed" -gt 0 ] || fail "no test ran"
 
