@@ -142,6 +142,8 @@ fn a_full_disk_is_said_in_words_and_loses_nothing() {
     // It still answers, shows what it has, and says in the log and over HTTP that something is wrong.
     assert_eq!(client.versions().unwrap()["ErrorCode"], 0);
     assert_eq!(server.get("/healthz").unwrap().0, 200);
+    let (code, ready) = server.get("/readyz").unwrap();
+    assert!(code == 200 && ready.contains("degraded"), "{code} {ready}");
     assert!(server.log().contains("WARN") || server.log().contains("ERROR"), "{}", server.log());
     println!("{} pushes acknowledged, then {}", acknowledged.len(), refused[0]);
     server.lift_file_limit().unwrap();

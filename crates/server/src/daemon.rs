@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use streamside_plugin::{Registry, Runner};
+use streamside_plugin::{Outcome, Registry, Runner};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -15,7 +15,7 @@ use crate::config::{self, HostPort, Settings, Sources};
 use crate::data_dir::{DataDir, DataDirError};
 use crate::http::guard::Guard;
 use crate::http::token::{TokenError, Tokens, is_open_to_others};
-use crate::http::{self, HttpState, Readiness, RetryFn, RetryOutcome};
+use crate::http::{self, HttpState, Readiness, RetryFn, RetryOutcome, TroublesFn};
 use crate::metrics::{Gauges, Metrics};
 use crate::shell::context::Context;
 use crate::shell::{self, Running, StartError};
@@ -23,6 +23,9 @@ use crate::signals::{Asked, Signals};
 
 /// How long a figure of `/metrics` that needs a walk over all groups may be old.
 const GAUGES_AGE: Duration = Duration::from_secs(1);
+
+/// How long `/readyz` waits for the plugin to say how it is: less than probes wait.
+const HEALTH_PATIENCE: Duration = Duration::from_millis(500);
 
 /// Groups that get figures of their own with `streamside.metrics.per.group`; more would drown whoever scrapes them.
 const MAX_GROUP_SERIES: usize = 10_000;
@@ -314,20 +317,29 @@ fn retry(started: Started) -> RetryFn {
 }
 
 /// What `/readyz` calls degraded.
-fn troubles(started: Started) -> Arc<dyn Fn() -> Vec<String> + Send + Sync> {
+fn troubles(started: Started) -> TroublesFn {
     Arc::new(move || {
-        let Some((context, runner)) = started.get() else { return Vec::new() };
-        let mut troubles = Vec::new();
-        if !context.shards.journal().healthy() {
-            troubles.push("the journal cannot be written; see the log".to_owned());
-        }
-        if let Some(runner) = runner {
-            let stats = runner.stats();
-            if stats.hung > 0 {
-                troubles.push(format!("{} plugin calls are past their deadline", stats.hung));
+        let started = Arc::clone(&started);
+        Box::pin(async move {
+            let mut troubles = Vec::new();
+            let Some((context, runner)) = started.get() else { return troubles };
+            if !context.shards.journal().healthy() {
+                troubles.push("the journal cannot be written; see the log".to_owned());
             }
-        }
-        troubles
+            if let Some(runner) = runner {
+                let stats = runner.stats();
+                if stats.hung > 0 {
+                    troubles.push(format!("{} plugin calls are past their deadline", stats.hung));
+                }
+                match tokio::time::timeout(HEALTH_PATIENCE, runner.health()).await {
+                    Ok(None | Some(Outcome::Ok(()))) => {}
+                    Ok(Some(Outcome::Failure(failure))) => troubles.push(format!("the plugin says: {failure}")),
+                    Ok(Some(other)) => troubles.push(format!("the plugin's health cannot be told ({})", other.kind())),
+                    Err(_) => troubles.push("the plugin does not say whether it is well".to_owned()),
+                }
+            }
+            troubles
+        })
     })
 }
 

@@ -61,6 +61,9 @@ pub enum RetryOutcome {
 /// Carries out a `retry` of a group.
 pub type RetryFn = Arc<dyn Fn(String) -> Pin<Box<dyn Future<Output = RetryOutcome> + Send>> + Send + Sync>;
 
+/// Looks up what keeps the daemon from being whole, each a phrase.
+pub type TroublesFn = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Vec<String>> + Send>> + Send + Sync>;
+
 /// What the routes need.
 pub struct HttpState {
     /// Where in its life the daemon is.
@@ -70,7 +73,7 @@ pub struct HttpState {
     /// Carries out `retry`.
     pub retry: RetryFn,
     /// Troubles of the plugin and the like, each a phrase; looked up for `/readyz`.
-    pub troubles: Arc<dyn Fn() -> Vec<String> + Send + Sync>,
+    pub troubles: TroublesFn,
     /// The cluster's id.
     pub cluster_id: String,
     /// Its name for people.

@@ -82,10 +82,12 @@ async fn healthz() -> Response {
 }
 
 async fn readyz(State(state): State<Arc<HttpState>>) -> Response {
-    match *state.readiness.borrow() {
+    // Copied, so that nothing is borrowed while the plugin is asked.
+    let readiness = *state.readiness.borrow();
+    match readiness {
         Readiness::Starting => json(StatusCode::SERVICE_UNAVAILABLE, &json!({ "status": "starting" })),
         Readiness::Draining => json(StatusCode::SERVICE_UNAVAILABLE, &json!({ "status": "draining" })),
-        Readiness::Ready => match (state.troubles)() {
+        Readiness::Ready => match (state.troubles)().await {
             reasons if reasons.is_empty() => json(StatusCode::OK, &json!({ "status": "ready" })),
             reasons => json(StatusCode::OK, &json!({ "status": "degraded", "reasons": reasons })),
         },
