@@ -1,7 +1,7 @@
 //! The wire suite: every recorded scenario that a standalone server can play, against the real binary over TCP.
 //!
 //! In `streamside.compat=kafka` all pass. In the default mode exactly those fail that stand in
-//! `expected-differences.txt`, each with the row of the design (H) or of the coordinator (D) that explains it.
+//! `expected-differences.txt`, each with the row (H or D) of docs/differences.md that explains it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on says so")]
 
 use streamside_testkit::player::{Player, Report};

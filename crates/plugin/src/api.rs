@@ -17,7 +17,7 @@ pub type Call<T> = Pin<Box<dyn Future<Output = Result<T, Failure>> + Send + 'sta
 /// `streamside.plugin.config.X` once more as `X`. Unknown keys pass through, as in Kafka (kip1331 §8.3).
 pub type Config = BTreeMap<String, String>;
 
-/// Why a call did not do its work (design §6).
+/// Why a call did not do its work.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Failure {
@@ -36,7 +36,7 @@ pub enum Failure {
         retry_after: Option<Duration>,
     },
     /// One of our own stores could not; transient towards the client. The text is ours, so it begins with the reason
-    /// word (names: Reason words).
+    /// word (docs/stability.md).
     #[error("{}: {message}", .trouble.word())]
     Store {
         /// Which reason word.
@@ -89,7 +89,7 @@ impl Failure {
         Failure::Permanent { message: Some(message.into()) }
     }
 
-    /// The reason word: metric label and log field (names: Reason words).
+    /// The reason word: metric label and log field (docs/stability.md).
     pub fn kind(&self) -> &'static str {
         match self {
             Failure::Permanent { .. } => "plugin_permanent",

@@ -8,7 +8,7 @@
 //! | [`error`] | what an operator reads when a store cannot be used |
 //! | [`memory`] | the store in memory |
 //! | [`disk`] | the store on disk, with history |
-//! | [`runner`] | lanes, deadlines, limits, caught panics, late results (design H3) |
+//! | [`runner`] | lanes, deadlines, limits, caught panics, late results (H3) |
 //! | [`check`] | the rules that any plugin can be put through |
 //! | [`limits`] | bounds, each with its reason |
 //!

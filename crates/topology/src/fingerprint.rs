@@ -1,4 +1,4 @@
-//! What identifies an assignment topology, as far as a describe shows it (design: marks).
+//! What identifies an assignment topology, as far as a describe shows it.
 
 use std::fmt::{self, Display};
 

@@ -54,7 +54,7 @@ pub use tags::Tags;
 pub use tree::Tree;
 pub use writer::Writer;
 
-/// The longest string, in UTF-8 bytes, that Kafka reads or writes, compact or not (settled, rows 1.1 and 4.1).
+/// The longest string, in UTF-8 bytes, that Kafka reads or writes, compact or not (recorded from Kafka 4.4.0).
 pub const MAX_STRING_BYTES: usize = 32767;
 
 /// A request's or response's body.

@@ -1,6 +1,6 @@
 //! Text as Java's `String` reads it: never an error, and one U+FFFD for each malformed group.
 
-/// Decodes `bytes` as UTF-8 the way the JDK does (settled, row 1.1): a sequence that is cut short is one group, so
+/// Decodes `bytes` as UTF-8 the way the JDK does (recorded from Kafka 4.4.0): a sequence that is cut short is one group, so
 /// `ED A0` gives one U+FFFD where Rust's lossy conversion gives two; an encoded surrogate is one group of three.
 pub fn decode_as_java(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len());

@@ -53,7 +53,7 @@ listed! {
 }
 
 listed! {
-    /// Arrows of the design at which the process is killed.
+    /// Steps between decision and answer at which the process is killed.
     CrashPoint {
         HeartbeatBeforeJournal,
         HeartbeatBeforeReply,

@@ -1,4 +1,4 @@
-//! The coordinator under faults and kills, in virtual time, from one seed a schedule (design "How it is tested").
+//! The coordinator under faults and kills, in virtual time, from one seed a schedule.
 //!
 //! `STREAMSIDE_SEED=n cargo test -p streamside-coordinator --test simulator` plays one schedule and tells what happens;
 //! `STREAMSIDE_SCHEDULES=n` plays so many.

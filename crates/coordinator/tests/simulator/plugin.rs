@@ -1,4 +1,4 @@
-//! A store with one lane a group, behind the deadline of design H3.
+//! A store with one lane a group, behind the deadline of H3.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 

@@ -1,4 +1,4 @@
-//! Calls a plugin so that it can harm nothing but its own calls (design H3): one lane a group for mutations, a deadline,
+//! Calls a plugin so that it can harm nothing but its own calls (H3): one lane a group for mutations, a deadline,
 //! a limit in flight, hung calls counted apart, panics caught, late results reported.
 
 mod flight;
@@ -66,7 +66,7 @@ impl Default for RunnerConfig {
 }
 
 impl RunnerConfig {
-    /// `streamside.compat=kafka`: every call just runs (design §5).
+    /// `streamside.compat=kafka`: every call just runs (docs/differences.md).
     pub fn kafka() -> Self {
         RunnerConfig { call_timeout: None, max_in_flight: None, max_hung: 0, lanes: false, on_late: Arc::new(|_| {}) }
     }
@@ -104,7 +104,7 @@ impl<T> Outcome<T> {
         matches!(self, Outcome::Ok(_))
     }
 
-    /// `ok` or the reason word (names: Reason words).
+    /// `ok` or the reason word (docs/stability.md).
     pub fn kind(&self) -> &'static str {
         match self {
             Outcome::Ok(_) => "ok",

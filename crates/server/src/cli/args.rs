@@ -1,4 +1,4 @@
-//! The arguments (names.md of the design: command line).
+//! The arguments.
 
 use std::path::PathBuf;
 

@@ -18,7 +18,7 @@ mod topology;
 pub(super) use groups::text as groups_text;
 pub(super) use topology::text as topology_text;
 
-/// Exit codes (names.md): the answer is yes.
+/// Exit codes (docs/stability.md): the answer is yes.
 const GOOD: u8 = 0;
 /// The answer is no: nothing stored, no such group.
 const NO: u8 = 1;

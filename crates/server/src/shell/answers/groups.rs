@@ -22,7 +22,7 @@ use crate::metrics::Api;
 use crate::shell::context::Context;
 use crate::shell::limits::GROUPS_PER_REQUEST;
 
-/// All operations of a group resource: what a caller may do where there is no authorizer (kip1331 settled.md).
+/// All operations of a group resource: what a caller may do where there is no authorizer (recorded from Kafka 4.4.0).
 pub(super) const ALL_GROUP_OPERATIONS: i32 = 3400;
 const NOT_ASKED: i32 = i32::MIN;
 
@@ -73,7 +73,7 @@ pub(super) fn heartbeat(
     }))
 }
 
-/// Trouble of our own: retriable for Java clients, and never -1, 69, 15 or 16 (design §5).
+/// Trouble of our own: retriable for Java clients, and never -1, 69, 15 or 16 (docs/differences.md).
 fn not_now() -> StreamsGroupHeartbeatResponse<'static> {
     StreamsGroupHeartbeatResponse {
         error_code: ErrorCode::COORDINATOR_LOAD_IN_PROGRESS.0,
@@ -157,7 +157,7 @@ pub(super) fn list(context: &Arc<Context>, request: Request<'_>) -> Handled {
     })
 }
 
-/// DescribeGroups: streams groups are none of its kind (kip1071 §10.5, case K36).
+/// DescribeGroups: streams groups are none of its kind (kip1071 §10.5).
 pub(super) fn describe_classic(context: &Arc<Context>, request: Request<'_>) -> Handled {
     let body: DescribeGroupsRequest = match decode(&request) {
         Ok(body) => body,
