@@ -170,7 +170,7 @@ impl Checker<'_> {
             frame_timeout: self.millis("streamside.frame.timeout.ms"),
             connect_timeout: self.millis("streamside.connect.timeout.ms"),
             shutdown_timeout: self.millis("streamside.shutdown.timeout.ms"),
-            worker_threads: if threads == 0 { processors() } else { threads },
+            worker_threads: if threads == 0 { (processors() / 2).max(1) } else { threads },
             groups,
             offsets_retention: Duration::from_secs(60 * self.number::<u64>("offsets.retention.minutes")),
             offsets_retention_check_interval: self.millis("offsets.retention.check.interval.ms"),

@@ -203,7 +203,7 @@ pub const KEYS: &[Key] = &[
         "streamside.worker.threads",
         within(0, 1024),
         "0",
-        "Threads that serve connections. 0: one for each processor.",
+        "Threads that serve connections. 0: half the processors, at least one; a busy thread costs less than two idle ones.",
     ),
     // Streams groups
     live(key(

@@ -50,10 +50,15 @@ impl Drop for Echo {
     }
 }
 
+/// Worker threads of the echo and of the server: the server's own default, said to both.
+pub fn workers() -> usize {
+    (std::thread::available_parallelism().map_or(1, usize::from) / 2).max(1)
+}
+
 /// Runs the echo: the same runtime flavour and worker threads as the server's.
 pub fn serve(port: u16, answer: &str) -> Outcome<()> {
     let answer = unhex(answer).ok_or("the answer is not hex")?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(workers()).enable_all().build()?;
     runtime.block_on(async {
         let listener = TcpListener::bind(("127.0.0.1", port)).await?;
         loop {

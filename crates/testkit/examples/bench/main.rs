@@ -44,6 +44,7 @@ impl Plan {
 
     fn setup(&self) -> Setup {
         Setup::new(&self.binary)
+            .set("streamside.worker.threads", echo::workers())
             .set("group.streams.initial.rebalance.delay.ms", 0)
             .set("group.streams.assignment.interval.ms", 0)
             .set("group.streams.session.timeout.ms", 60_000)
