@@ -37,3 +37,11 @@ pub enum GroupChange {
     /// What the known topics make of the group's topology.
     Configured { group: GroupId, configured: Arc<Configured> },
 }
+
+impl GroupChange {
+    /// Whether it holds what a heartbeat told or found out, rather than a time or a number.
+    #[must_use]
+    pub fn is_told(&self) -> bool {
+        matches!(self, Self::ShutdownRequested { .. } | Self::Offsets { .. } | Self::Configured { .. })
+    }
+}

@@ -53,8 +53,8 @@ fn subtopologies(stored: &StoredTopology, configured: Option<&Configured>) -> Ve
             let sources = decided.map_or(&s.repartition_source_topics, |d| &d.repartition_source_topics);
             Subtopology {
                 subtopology_id: s.id.as_ref().to_owned(),
-                source_topics: sorted(&s.source_topics),
-                repartition_sink_topics: sorted(&s.repartition_sink_topics),
+                source_topics: names(&s.source_topics, decided.is_some()),
+                repartition_sink_topics: names(&s.repartition_sink_topics, decided.is_some()),
                 state_changelog_topics: by_name(changelogs),
                 repartition_source_topics: by_name(sources),
                 ..Subtopology::default()
@@ -63,9 +63,13 @@ fn subtopologies(stored: &StoredTopology, configured: Option<&Configured>) -> Ve
         .collect()
 }
 
-fn sorted(names: &[String]) -> Vec<String> {
-    let mut names = names.to_vec();
+/// Sorted; once counts are decided each name stands once, as Kafka keeps them as sets from then on.
+fn names(told: &[String], decided: bool) -> Vec<String> {
+    let mut names = told.to_vec();
     names.sort_unstable();
+    if decided {
+        names.dedup();
+    }
     names
 }
 
@@ -155,6 +159,7 @@ pub(super) fn tombstones(group: &Group) -> Result<Records, ErrorCode> {
 /// §10.5).
 #[must_use]
 pub fn passes_filters(state: &str, states: &[String], types: &[String], compat: Compat) -> bool {
+    let states: Vec<&str> = states.iter().map(|s| s.trim_matches(|c| c <= ' ')).collect();
     let type_fits = types.is_empty() || types.iter().any(|t| t.eq_ignore_ascii_case("streams"));
     let kafka_name = if state == "NotReady" { "not_ready" } else { state };
     let state_fits = states.is_empty()

@@ -8,10 +8,13 @@ use streamside_wire::messages::streams_group_heartbeat::{
 
 use super::Changes;
 use super::change::GroupChange;
+use super::hash_order::ordered;
 use super::metadata::{MemberMetadata, UserEndpoint};
+use super::refusal::Refusal;
 use super::state::Group;
 use super::tasks::{CurrentAssignment, TaskSet, without_epochs};
 use super::topics::Configured;
+use crate::config::Compat;
 use crate::record::MemberId;
 
 /// The group around the member whose heartbeat is being decided, and that member as it is after it.
@@ -28,13 +31,17 @@ pub(super) struct Around<'a> {
 
 impl Around<'_> {
     /// Advances the epoch if the member `moved`, and lists the endpoints unless the member knows this epoch.
+    ///
+    /// # Errors
+    /// Kafka's unexplained -1, under its rules alone.
     pub(super) fn fill(
         &self,
         known: i32,
         moved: bool,
+        compat: Compat,
         response: &mut StreamsGroupHeartbeatResponse<'_>,
         changes: &mut Changes,
-    ) {
+    ) -> Result<(), Refusal> {
         let stored = self.group.endpoint_epoch;
         let epoch = if moved { stored.wrapping_add(1) } else { stored };
         // As recorded of Kafka: the heartbeat that makes a group lists its endpoints but does not keep the new epoch.
@@ -44,11 +51,17 @@ impl Around<'_> {
         }
         response.endpoint_information_epoch = kept;
         if epoch != known {
-            response.partitions_by_user_endpoint = Some(self.entries());
+            let entries = self.entries(compat);
+            // D1: Kafka stumbles over an endpoint while it does not know the subtopologies.
+            if compat == Compat::Kafka && self.configured.subtopologies.is_none() && !entries.is_empty() {
+                return Err(Refusal::Unexpected);
+            }
+            response.partitions_by_user_endpoint = Some(entries);
         }
+        Ok(())
     }
 
-    fn entries(&self) -> Vec<EndpointToPartitions> {
+    fn entries(&self, compat: Compat) -> Vec<EndpointToPartitions> {
         let others = self
             .group
             .members
@@ -62,11 +75,11 @@ impl Around<'_> {
         members.sort_unstable_by_key(|m| m.0);
         members
             .into_iter()
-            .filter_map(|(_, metadata, current)| Some(self.entry(metadata.user_endpoint.as_ref()?, current)))
+            .filter_map(|(_, metadata, current)| Some(self.entry(metadata.user_endpoint.as_ref()?, current, compat)))
             .collect()
     }
 
-    fn entry(&self, endpoint: &UserEndpoint, current: &CurrentAssignment) -> EndpointToPartitions {
+    fn entry(&self, endpoint: &UserEndpoint, current: &CurrentAssignment, compat: Compat) -> EndpointToPartitions {
         let assigned = &current.assigned;
         let mut standby = assigned.standby.clone();
         for (id, partitions) in &assigned.warmup {
@@ -74,32 +87,28 @@ impl Around<'_> {
         }
         EndpointToPartitions {
             user_endpoint: Endpoint { host: endpoint.host.clone(), port: endpoint.port, ..Endpoint::default() },
-            active_partitions: self.partitions(&without_epochs(&assigned.active)),
-            standby_partitions: self.partitions(&standby),
+            active_partitions: self.partitions(&without_epochs(&assigned.active), compat),
+            standby_partitions: self.partitions(&standby, compat),
             ..EndpointToPartitions::default()
         }
     }
 
-    /// Partitions of the topics that feed these tasks. While it is not known which topics do, none.
-    fn partitions(&self, tasks: &TaskSet) -> Vec<TopicPartition> {
+    /// Partitions of the topics that feed these tasks, by subtopology. While it is not known which topics do, none.
+    fn partitions(&self, tasks: &TaskSet, compat: Compat) -> Vec<TopicPartition> {
         let Some(subtopologies) = &self.configured.subtopologies else { return Vec::new() };
-        let mut topics: BTreeMap<&str, Vec<i32>> = BTreeMap::new();
+        let mut fed = Vec::new();
         for (id, partitions) in tasks {
             let Some(subtopology) = subtopologies.get(id) else { continue };
-            for (topic, count) in &subtopology.sources {
-                let there: Vec<i32> = partitions.iter().copied().filter(|p| p < count).collect();
-                if !there.is_empty() {
-                    topics.insert(topic, there);
+            let counts: BTreeMap<&str, i32> =
+                subtopology.sources.iter().map(|(t, count)| (t.as_str(), *count)).collect();
+            for topic in ordered(compat, subtopology.sources.iter().map(|(topic, _)| topic.as_str())) {
+                let count = counts.get(topic).copied().unwrap_or_default();
+                let partitions: Vec<i32> = partitions.iter().copied().filter(|p| *p < count).collect();
+                if !partitions.is_empty() {
+                    fed.push(TopicPartition { topic: topic.to_owned(), partitions, ..TopicPartition::default() });
                 }
             }
         }
-        topics
-            .into_iter()
-            .map(|(topic, partitions)| TopicPartition {
-                topic: topic.to_owned(),
-                partitions,
-                ..TopicPartition::default()
-            })
-            .collect()
+        fed
     }
 }

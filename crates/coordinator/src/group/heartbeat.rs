@@ -10,6 +10,7 @@ use streamside_wire::messages::streams_group_heartbeat::{
 
 use super::assign::Assignor;
 use super::change::{GroupChange, TaskOffsets};
+use super::hash_order::ordered;
 use super::member::{self, Subject};
 use super::metadata::{GroupMetadata, MemberMetadata};
 use super::reconcile::{self, Target, Who};
@@ -21,7 +22,7 @@ use super::target::{self, Plan, STANDBYS, TAGS, Updated};
 use super::tasks::{CurrentAssignment, MemberState, Tasks, active_to_wire, to_wire};
 use super::topics::{self, Configured};
 use super::validate::{self, JOIN};
-use super::{Changes, Groups, HeartbeatDecision, Records, endpoints, leave};
+use super::{Changes, Groups, HeartbeatDecision, Records, endpoints, leave, refused};
 use crate::config::{Compat, Config};
 use crate::facts::{GroupFacts, HeartbeatFacts};
 use crate::input::{ClientContext, Millis, Now};
@@ -117,11 +118,10 @@ impl<'a> Beat<'_, 'a, '_> {
         let settings = group.effective(config);
         let mut records = Records::new();
         let mut changes = Changes::new();
-        let owned = member::owned_tasks(request)?;
         // S2, S3
-        let subject = member::resolve(group, request, owned.as_ref(), config, &mut records)?;
+        let subject = member::resolve(group, request, config, &mut records)?;
         // S4, S5
-        let (metadata, mut bump) = self.metadata(&subject, &mut records);
+        let (metadata, mut bump) = self.metadata(&subject, &mut records)?;
         // S6
         let topology = self.topology(&mut records)?;
         let stale = group.topology.as_ref().filter(|t| t.epoch > metadata.topology_epoch).map(|t| t.epoch);
@@ -163,7 +163,10 @@ impl<'a> Beat<'_, 'a, '_> {
         };
         let course = self.course(&plan, delayed, &mut records)?;
         // S14
-        let next = self.reconcile(&subject, &metadata, &course, owned.as_ref())?;
+        // As Kafka does, what the member says it has is not even read while it has arrived.
+        let arrived = subject.current.state == MemberState::Stable && subject.current.member_epoch == course.epoch;
+        let owned = if arrived && config.compat == Compat::Kafka { None } else { member::owned_tasks(request)? };
+        let next = if arrived { None } else { self.reconcile(&subject, &metadata, &course, owned.as_ref())? };
         if let Some(next) = &next {
             self.record_current(&subject, &metadata, next, &mut records, &mut changes);
         }
@@ -199,9 +202,19 @@ impl<'a> Beat<'_, 'a, '_> {
         };
         let moved = subject.metadata.user_endpoint != metadata.user_endpoint
             || (tasks_changed && metadata.user_endpoint.is_some());
-        around.fill(request.endpoint_information_epoch, moved, &mut response, &mut changes);
+        let filled = around.fill(request.endpoint_information_epoch, moved, config.compat, &mut response, &mut changes);
 
-        records.extend(changes.into_iter().map(|change| Record::Volatile(Volatile::Group(change))));
+        if self.created && config.compat == Compat::Kafka {
+            // D14: Kafka decides the heartbeat that makes a group on an object that it throws away.
+            changes.retain(|change| !change.is_told());
+        }
+        let changes = changes.into_iter().map(|change| Record::Volatile(Volatile::Group(change)));
+        if let Err(refusal) = filled {
+            // Kafka fails this late: what was to be written is not, but what it only remembers stays.
+            let records = if self.created { Records::new() } else { changes.collect() };
+            return Ok(HeartbeatDecision { records, response: refused(&refusal), facts: None, now: Vec::new() });
+        }
+        records.extend(changes);
         let facts = HeartbeatFacts {
             group: GroupFacts {
                 topology_epoch: topology.epoch,
@@ -231,18 +244,26 @@ impl<'a> Beat<'_, 'a, '_> {
     }
 
     /// What is known about the member from now on, and whether the group epoch advances for it.
-    fn metadata<'s>(&self, subject: &'s Subject<'_>, records: &mut Records) -> (Cow<'s, MemberMetadata>, bool) {
+    fn metadata<'s>(
+        &self,
+        subject: &'s Subject<'_>,
+        records: &mut Records,
+    ) -> Result<(Cow<'s, MemberMetadata>, bool), Refusal> {
+        // Kafka: two values of one tag collide in a map. Ours has refused them in words.
+        if self.request.client_tags.as_deref().and_then(validate::double_client_tag).is_some() {
+            return Err(Refusal::Unexpected);
+        }
         let merged = member::merged(&subject.metadata, self.request, self.client);
         let Some(metadata) = merged else {
             if subject.new {
                 self.record_member(&subject.id, &subject.metadata, records);
             }
-            return (Cow::Borrowed(&subject.metadata), subject.new);
+            return Ok((Cow::Borrowed(&subject.metadata), subject.new));
         };
         self.record_member(&subject.id, &metadata, records);
         let is_static = self.request.instance_id.is_some();
         let bump = subject.new || member::bumps(&subject.metadata, &metadata, is_static, self.config.compat);
-        (Cow::Owned(metadata), bump)
+        Ok((Cow::Owned(metadata), bump))
     }
 
     fn record_member(&self, id: &MemberId, metadata: &MemberMetadata, records: &mut Records) {
@@ -378,9 +399,6 @@ impl<'a> Beat<'_, 'a, '_> {
         owned: Option<&Tasks>,
     ) -> Result<Option<CurrentAssignment>, Refusal> {
         let current = &subject.current;
-        if current.state == MemberState::Stable && current.member_epoch == course.epoch {
-            return Ok(None);
-        }
         let tasks = match (&course.computed, course.delay) {
             (_, Some(Delay::Initial)) => &NO_TASKS,
             (Some(computed), _) => computed,
@@ -436,9 +454,10 @@ impl<'a> Beat<'_, 'a, '_> {
         let says_otherwise =
             config.compat == Compat::Streamside && owned.is_some_and(|owned| !current.assigned.same_tasks(owned));
         if self.request.member_epoch == JOIN || tasks_changed || says_otherwise {
-            response.active_tasks = Some(active_to_wire(&current.assigned.active));
-            response.standby_tasks = Some(to_wire(&current.assigned.standby));
-            response.warmup_tasks = Some(to_wire(&current.assigned.warmup));
+            let assigned = &current.assigned;
+            response.active_tasks = Some(listed(config.compat, active_to_wire(&assigned.active)));
+            response.standby_tasks = Some(listed(config.compat, to_wire(&assigned.standby)));
+            response.warmup_tasks = Some(listed(config.compat, to_wire(&assigned.warmup)));
         }
         response
     }
@@ -488,6 +507,18 @@ impl<'a> Beat<'_, 'a, '_> {
         }
         statuses
     }
+}
+
+/// Tasks in the order in which an answer lists their subtopologies.
+fn listed(compat: Compat, tasks: Vec<TaskIds>) -> Vec<TaskIds> {
+    if compat == Compat::Streamside || tasks.len() < 2 {
+        return tasks;
+    }
+    let ids = ordered(compat, tasks.iter().map(|t| t.subtopology_id.as_str()));
+    let place: BTreeMap<String, usize> = ids.into_iter().map(str::to_owned).zip(0..).collect();
+    let mut tasks = tasks;
+    tasks.sort_by_key(|t| place.get(&t.subtopology_id).copied());
+    tasks
 }
 
 /// Offsets by task; a task may be named once (O3).

@@ -77,7 +77,6 @@ impl<'g> Subject<'g> {
 pub(super) fn resolve<'g>(
     group: &'g Group,
     request: &StreamsGroupHeartbeatRequest<'_>,
-    owned: Option<&Tasks>,
     config: &Config,
     records: &mut Records,
 ) -> Result<Subject<'g>, Refusal> {
@@ -87,7 +86,7 @@ pub(super) fn resolve<'g>(
             Some(instance) => owner(group, instance, id)?,
             None => known(group, id)?,
         };
-        check_epoch(&member.current, request.member_epoch, owned)?;
+        check_epoch(&member.current, request)?;
         return Ok(Subject::of(member));
     }
     let instance = request.instance_id.as_deref();
@@ -131,29 +130,28 @@ fn replace<'g>(group: &'g Group, old: &'g Member, id: &str, records: &mut Record
 }
 
 /// Spec kip1071 §1.5 M2, M3.
-fn check_epoch(current: &CurrentAssignment, received: i32, owned: Option<&Tasks>) -> Result<(), Refusal> {
-    let known = current.member_epoch;
+fn check_epoch(current: &CurrentAssignment, request: &StreamsGroupHeartbeatRequest<'_>) -> Result<(), Refusal> {
+    let (known, received) = (current.member_epoch, request.member_epoch);
     let fenced = |relation| Err(Refusal::FencedEpoch { relation, received, known });
     if received > known {
         return fenced("greater");
     }
     // The answer that carried the new epoch may have been lost.
-    let lost_answer =
-        received == current.previous_member_epoch && owned.is_some_and(|owned| has_all(&current.assigned, owned));
-    if received < known && !lost_answer {
+    if received < known && !(received == current.previous_member_epoch && has_all(&current.assigned, request)) {
         return fenced("smaller");
     }
     Ok(())
 }
 
-fn has_all(assigned: &AssignedTasks, owned: &Tasks) -> bool {
-    fn subset(a: &TaskSet, b: &TaskSet) -> bool {
-        a.iter().all(|(id, partitions)| b.get(id).is_some_and(|b| partitions.is_subset(b)))
+/// Whether the member tells what it has, and nothing that it was not given.
+fn has_all(assigned: &AssignedTasks, request: &StreamsGroupHeartbeatRequest<'_>) -> bool {
+    fn all(told: Option<&Vec<TaskIds>>, assigned: impl Fn(&str, i32) -> bool) -> bool {
+        told.is_some_and(|told| told.iter().all(|t| t.partitions.iter().all(|p| assigned(&t.subtopology_id, *p))))
     }
-    let active = owned.active.iter().all(|(id, partitions)| {
-        assigned.active.get(id).is_some_and(|epochs| partitions.iter().all(|p| epochs.contains_key(p)))
-    });
-    active && subset(&owned.standby, &assigned.standby) && subset(&owned.warmup, &assigned.warmup)
+    let r = request;
+    all(r.active_tasks.as_ref(), |id, p| assigned.active.get(id).is_some_and(|epochs| epochs.contains_key(&p)))
+        && all(r.standby_tasks.as_ref(), |id, p| assigned.standby.get(id).is_some_and(|own| own.contains(&p)))
+        && all(r.warmup_tasks.as_ref(), |id, p| assigned.warmup.get(id).is_some_and(|own| own.contains(&p)))
 }
 
 /// What the member says it has; `None` when it does not say.

@@ -27,6 +27,7 @@ pub mod assign;
 pub mod change;
 pub mod describe;
 mod endpoints;
+mod hash_order;
 mod heartbeat;
 mod leave;
 mod member;
@@ -276,11 +277,7 @@ impl Groups {
     ) -> HeartbeatDecision<'a> {
         heartbeat::decide(self, config, now, request, version, client).unwrap_or_else(|refusal| HeartbeatDecision {
             records: Records::new(),
-            response: StreamsGroupHeartbeatResponse {
-                error_code: refusal.code().0,
-                error_message: refusal.client_message(),
-                ..StreamsGroupHeartbeatResponse::default()
-            },
+            response: refused(&refusal),
             facts: None,
             now: refusal.limit().map(Effect::LimitHit).into_iter().collect(),
         })
@@ -380,5 +377,14 @@ impl Groups {
     #[must_use]
     pub fn member_count(&self) -> usize {
         self.members
+    }
+}
+
+/// The answer to a heartbeat that is refused.
+fn refused(refusal: &refusal::Refusal) -> StreamsGroupHeartbeatResponse<'static> {
+    StreamsGroupHeartbeatResponse {
+        error_code: refusal.code().0,
+        error_message: refusal.client_message(),
+        ..StreamsGroupHeartbeatResponse::default()
     }
 }

@@ -48,6 +48,14 @@ pub enum Refusal {
     CopartitionIndex(String),
     #[error("Subtopology {0} appears more than once in a task list.")]
     DoubleTaskList(String),
+    #[error("Internal topic {0} appears more than once in a subtopology.")]
+    DoubleInternalTopic(String),
+    #[error("Config {1} of internal topic {0} appears more than once.")]
+    DoubleTopicConfig(String, String),
+    #[error("Repartition topic {0} cannot have {1} partitions.")]
+    RepartitionPartitions(String, i32),
+    #[error("Client tag {0} appears more than once.")]
+    DoubleClientTag(String),
     // §1.5
     #[error("The streams group has reached its maximum capacity of {0} members.")]
     GroupFull(i32),
@@ -118,6 +126,9 @@ impl Refusal {
             | Self::ChangelogPartitions(..)
             | Self::DoubleSubtopology(_)
             | Self::CopartitionIndex(_)
+            | Self::DoubleInternalTopic(_)
+            | Self::DoubleTopicConfig(..)
+            | Self::RepartitionPartitions(..)
             | Self::RepartitionLoop
             | Self::RepartitionNeverSink
             | Self::CopartitionUnknown(_)
@@ -137,6 +148,7 @@ impl Refusal {
             | Self::TopologyAfterJoin
             | Self::NegativeTopologyEpoch
             | Self::DoubleTaskList(_)
+            | Self::DoubleClientTag(_)
             | Self::TopologyUpdate
             | Self::UnknownSubtopology(_)
             | Self::InvalidTask { .. }

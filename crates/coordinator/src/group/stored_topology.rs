@@ -206,12 +206,11 @@ impl StoredSubtopology {
         sources.chain(repartition)
     }
 
-    /// Whether all indexes of its co-partition groups are in range.
+    /// Whether all indexes of its co-partition groups are in range; those of patterns are never looked at.
     #[must_use]
     pub fn copartition_indexes_fit(&self) -> bool {
         self.copartition_groups.iter().all(|g| {
             g.source_topics.iter().all(|i| at(&self.source_topics, *i).is_some())
-                && g.source_topic_regex.iter().all(|i| at(&self.source_topic_regex, *i).is_some())
                 && g.repartition_source_topics.iter().all(|i| at(&self.repartition_source_topics, *i).is_some())
         })
     }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::hash_order::ordered;
 use super::refusal::Refusal;
 use super::stored_topology::{InternalTopic, StoredSubtopology, StoredTopology};
 use super::tasks::SubtopologyId;
@@ -75,6 +76,12 @@ pub fn configure(
     topics: &BTreeMap<String, i32>,
     compat: Compat,
 ) -> Result<Configured, Refusal> {
+    if let Some(s) = topology.subtopologies.iter().find(|s| !s.copartition_indexes_fit()) {
+        return Err(match compat {
+            Compat::Kafka => Refusal::Unexpected,
+            Compat::Streamside => Refusal::CopartitionIndex(s.id.as_ref().to_owned()),
+        });
+    }
     let hash = hash(topology, topics);
     let missing: BTreeSet<&str> = topology
         .subtopologies
@@ -84,7 +91,7 @@ pub fn configure(
         .filter(|name| !topics.contains_key(*name))
         .collect();
     if !missing.is_empty() {
-        let detail = format!("Source topics {} are missing.", names(&missing));
+        let detail = format!("Source topics {} are missing.", names(&Vec::from_iter(missing)));
         let trouble = Some(Trouble { code: MISSING_SOURCE_TOPICS, detail });
         return Ok(Configured { hash, trouble, subtopologies: None });
     }
@@ -97,9 +104,8 @@ pub fn configure(
 }
 
 /// Up to three names, and how many more.
-fn names(names: &BTreeSet<&str>) -> String {
-    let shown: Vec<&str> = names.iter().copied().take(NAMES_IN_TEXT).collect();
-    let shown = shown.join(", ");
+fn names(names: &[&str]) -> String {
+    let shown = names.get(..NAMES_IN_TEXT).unwrap_or(names).join(", ");
     match names.len().saturating_sub(NAMES_IN_TEXT) {
         0 => shown,
         more => format!("{shown} and {more} additional topics"),
@@ -131,8 +137,8 @@ type Subtopologies = BTreeMap<SubtopologyId, ConfiguredSubtopology>;
 
 /// Decides partition counts, in three passes (spec kip1071 §4.4).
 struct Decider<'a> {
-    /// By id.
-    subtopologies: BTreeMap<&'a str, &'a StoredSubtopology>,
+    /// In the order in which they are looked at.
+    subtopologies: Vec<&'a StoredSubtopology>,
     topics: &'a BTreeMap<String, i32>,
     compat: Compat,
     /// Counts that clients prescribe for repartition topics.
@@ -145,9 +151,11 @@ struct Decider<'a> {
 
 impl<'a> Decider<'a> {
     fn new(topology: &'a StoredTopology, topics: &'a BTreeMap<String, i32>, compat: Compat) -> Self {
-        let subtopologies: BTreeMap<_, _> = topology.subtopologies.iter().map(|s| (s.id.as_ref(), s)).collect();
-        let fixed: BTreeMap<_, _> = topology
-            .subtopologies
+        let by_id: BTreeMap<&str, &StoredSubtopology> =
+            topology.subtopologies.iter().map(|s| (s.id.as_ref(), s)).collect();
+        let ids = ordered(compat, topology.subtopologies.iter().map(|s| s.id.as_ref()));
+        let subtopologies: Vec<_> = ids.into_iter().filter_map(|id| by_id.get(id).copied()).collect();
+        let fixed: BTreeMap<&str, i32> = subtopologies
             .iter()
             .flat_map(|s| &s.repartition_source_topics)
             .filter(|t| t.partitions != 0)
@@ -174,7 +182,7 @@ impl<'a> Decider<'a> {
     /// on which inputs are known when its turn comes. The same turns are taken here, but only by those for whom a turn
     /// changes something: a chain in the wrong order would cost the square of its length otherwise.
     fn repartition(&mut self) -> Result<(), Stop> {
-        let all: Vec<&'a StoredSubtopology> = self.subtopologies.values().copied().collect();
+        let all: Vec<&'a StoredSubtopology> = self.subtopologies.clone();
         let mut open: BTreeSet<&'a str> =
             all.iter().flat_map(|s| &s.repartition_sink_topics).map(String::as_str).collect();
         open.retain(|sink| !self.decided.contains_key(sink));
@@ -211,7 +219,7 @@ impl<'a> Decider<'a> {
                 }
             }
         }
-        let sources = self.subtopologies.values().flat_map(|s| &s.repartition_source_topics);
+        let sources = self.subtopologies.iter().flat_map(|s| &s.repartition_source_topics);
         if sources.into_iter().any(|t| !self.decided.contains_key(t.name.as_str())) {
             return Err(Stop::Refused(Refusal::RepartitionNeverSink));
         }
@@ -221,15 +229,8 @@ impl<'a> Decider<'a> {
     /// Pass b: topics of one co-partition group have equally many partitions.
     fn copartition(&mut self) -> Result<(), Stop> {
         let repartition: BTreeSet<&'a str> =
-            self.subtopologies.values().flat_map(|s| &s.repartition_source_topics).map(|t| t.name.as_str()).collect();
-        let subtopologies: Vec<&'a StoredSubtopology> = self.subtopologies.values().copied().collect();
-        for s in subtopologies {
-            if !s.copartition_indexes_fit() {
-                return Err(Stop::Refused(match self.compat {
-                    Compat::Kafka => Refusal::Unexpected,
-                    Compat::Streamside => Refusal::CopartitionIndex(s.id.as_ref().to_owned()),
-                }));
-            }
+            self.subtopologies.iter().flat_map(|s| &s.repartition_source_topics).map(|t| t.name.as_str()).collect();
+        for s in self.subtopologies.clone() {
             for group in &s.copartition_groups {
                 let all: BTreeSet<&'a str> = s.copartition_names(group).collect();
                 let inner: BTreeSet<&'a str> = all.intersection(&repartition).copied().collect();
@@ -243,9 +244,10 @@ impl<'a> Decider<'a> {
     fn copartition_group(&mut self, outer: &BTreeSet<&'a str>, inner: &BTreeSet<&'a str>) -> Result<(), Stop> {
         if !outer.is_empty() {
             let Some(count) = self.shared(outer)? else { return Ok(()) };
-            for topic in inner {
-                match self.fixed.get(topic) {
-                    Some(fixed) if *fixed != count => {
+            for topic in ordered(self.compat, inner.iter().copied()) {
+                let fixed = self.fixed.get(topic).and_then(|_| self.count(topic));
+                match fixed {
+                    Some(fixed) if fixed != count => {
                         return Err(incorrect(format!(
                             "Number of partitions [{fixed}] of repartition topic [{topic}] doesn't match number of \
                              partitions [{count}] of the source topic."
@@ -263,11 +265,17 @@ impl<'a> Decider<'a> {
         let fixed = match self.compat {
             Compat::Kafka => match self.shared_by_all_fixed {
                 Some(count) => count,
-                None => *self.shared_by_all_fixed.insert(self.shared_fixed(self.fixed.keys())?),
+                None => {
+                    let all: BTreeSet<&'a str> = self.fixed.keys().copied().collect();
+                    *self.shared_by_all_fixed.insert(self.shared_fixed(&all, inner)?)
+                }
             },
-            Compat::Streamside => self.shared_fixed(inner)?,
+            Compat::Streamside => {
+                let all = inner.iter().copied().filter(|t| self.fixed.contains_key(t)).collect();
+                self.shared_fixed(&all, inner)?
+            }
         };
-        let decided = || inner.iter().filter_map(|t| self.decided.get(t).copied()).max();
+        let decided = || inner.iter().filter_map(|t| self.count(t)).max();
         let count = fixed.or_else(decided).unwrap_or(0);
         if count == 0 {
             let topics: Vec<&str> = inner.iter().copied().collect();
@@ -281,21 +289,24 @@ impl<'a> Decider<'a> {
 
     /// The one partition count of these topics.
     fn shared(&self, topics: &BTreeSet<&str>) -> Result<Option<i32>, Stop> {
-        one_count(topics.iter().filter_map(|t| Some((*t, self.count(t)?))).collect())
+        let counts = self.counts(topics);
+        let distinct: BTreeSet<i32> = counts.values().copied().collect();
+        if distinct.len() > 1 { Err(different(&counts)) } else { Ok(distinct.first().copied()) }
     }
 
-    /// The one count that clients prescribe for these topics; `None`: for none of them.
-    fn shared_fixed<'t>(&self, topics: impl IntoIterator<Item = &'t &'a str>) -> Result<Option<i32>, Stop>
-    where
-        'a: 't,
-    {
-        one_count(topics.into_iter().filter_map(|t| Some((*t, *self.fixed.get(t)?))).collect())
+    /// The one count that fixed topics have; `None`: there are none. The text names the topics of the group.
+    fn shared_fixed(&self, fixed: &BTreeSet<&'a str>, group: &BTreeSet<&'a str>) -> Result<Option<i32>, Stop> {
+        let counts: BTreeSet<i32> = fixed.iter().filter_map(|t| self.count(t)).collect();
+        if counts.len() > 1 { Err(different(&self.counts(group))) } else { Ok(counts.first().copied()) }
+    }
+
+    fn counts<'t>(&self, topics: &BTreeSet<&'t str>) -> BTreeMap<&'t str, i32> {
+        topics.iter().filter_map(|t| Some((*t, self.count(t)?))).collect()
     }
 
     /// Pass c: a changelog has one partition a task.
     fn changelogs(&mut self) -> Result<(), Stop> {
-        let subtopologies: Vec<&'a StoredSubtopology> = self.subtopologies.values().copied().collect();
-        for s in subtopologies.into_iter().filter(|s| s.is_stateful()) {
+        for s in self.subtopologies.clone() {
             let tasks = self
                 .largest_source(s)
                 .ok_or_else(|| Stop::Refused(Refusal::NoSourceTopics(s.id.as_ref().to_owned())))?;
@@ -312,33 +323,34 @@ impl<'a> Decider<'a> {
 
     /// Steps 3 to 5 of spec kip1071 §4.3.
     fn conclude(&self) -> Result<(Subtopologies, Option<Trouble>), Stop> {
-        let mut missing: BTreeSet<&str> = BTreeSet::new();
         let mut configured = Subtopologies::new();
         let mut all_tasks = 0_u64;
-        for s in self.subtopologies.values() {
-            let tasks = self.largest_source(s).ok_or_else(|| {
-                Stop::Refused(match self.compat {
-                    Compat::Kafka => Refusal::Unexpected,
-                    Compat::Streamside => Refusal::NoSourceTopics(s.id.as_ref().to_owned()),
-                })
-            })?;
-            for topic in s.repartition_source_topics.iter().chain(&s.state_changelog_topics) {
-                let expected = self.decided.get(topic.name.as_str()).copied().unwrap_or(tasks);
-                match self.topics.get(&topic.name) {
-                    None => {
-                        missing.insert(&topic.name);
-                    }
-                    Some(found) if *found != expected => {
-                        return Err(incorrect(format!(
-                            "Existing topic {} has different number of partitions: expected {expected}, found {found}",
-                            topic.name
-                        )));
-                    }
-                    Some(_) => {}
-                }
-            }
+        let mut expected: BTreeMap<&str, i32> = BTreeMap::new();
+        let mut internal: Vec<&str> = Vec::new();
+        for s in &self.subtopologies {
+            check_internal_topics(s)?;
+            let tasks = self.largest_source(s).unwrap_or_default();
             all_tasks += u64::try_from(tasks).unwrap_or(0);
             configured.insert(s.id.clone(), self.configured(s, tasks));
+            for topic in s.repartition_source_topics.iter().chain(&s.state_changelog_topics) {
+                internal.push(&topic.name);
+                // Where several subtopologies read a topic, the last one's count is expected.
+                let decided = self.decided.get(topic.name.as_str()).copied().unwrap_or_default();
+                expected.insert(&topic.name, if topic.partitions == 0 { decided } else { topic.partitions });
+            }
+        }
+        let mut missing: Vec<&str> = Vec::new();
+        for topic in ordered(self.compat, internal) {
+            let expected = expected.get(topic).copied().unwrap_or_default();
+            match self.topics.get(topic) {
+                None => missing.push(topic),
+                Some(found) if *found != expected => {
+                    return Err(incorrect(format!(
+                        "Existing topic {topic} has different number of partitions: expected {expected}, found {found}"
+                    )));
+                }
+                Some(_) => {}
+            }
         }
         if missing.is_empty() && all_tasks > MAX_TASKS {
             return Err(Stop::Refused(Refusal::TooManyTasks(all_tasks)));
@@ -350,11 +362,27 @@ impl<'a> Decider<'a> {
         Ok((configured, trouble))
     }
 
+    /// Kafka keeps them in a hash table from here on.
+    fn configs(&self, topic: &InternalTopic) -> Vec<(String, String)> {
+        if self.compat == Compat::Streamside {
+            return topic.configs.clone();
+        }
+        let by_key: BTreeMap<&str, &String> = topic.configs.iter().map(|(key, value)| (key.as_str(), value)).collect();
+        ordered(self.compat, topic.configs.iter().map(|(key, _)| key.as_str()))
+            .into_iter()
+            .filter_map(|key| Some((key.to_owned(), (*by_key.get(key)?).clone())))
+            .collect()
+    }
+
     fn configured(&self, s: &StoredSubtopology, tasks: i32) -> ConfiguredSubtopology {
         let decided = |topics: &[InternalTopic]| {
             topics
                 .iter()
-                .map(|t| InternalTopic { partitions: self.count(&t.name).unwrap_or(tasks), ..t.clone() })
+                .map(|t| InternalTopic {
+                    partitions: self.count(&t.name).unwrap_or(tasks),
+                    configs: self.configs(t),
+                    ..t.clone()
+                })
                 .collect()
         };
         ConfiguredSubtopology {
@@ -367,12 +395,21 @@ impl<'a> Decider<'a> {
     }
 }
 
-/// The count that all share; `None` of nothing.
-fn one_count(counts: BTreeMap<&str, i32>) -> Result<Option<i32>, Stop> {
-    let distinct: BTreeSet<i32> = counts.values().copied().collect();
-    if distinct.len() <= 1 {
-        return Ok(distinct.first().copied());
+/// Kafka fails on these without a word (spec kip1071 §14 D1); ours were refused in words when the member joined.
+fn check_internal_topics(s: &StoredSubtopology) -> Result<(), Stop> {
+    let doubles = |topics: &[InternalTopic]| {
+        let names: BTreeSet<&str> = topics.iter().map(|t| t.name.as_str()).collect();
+        let keys = |t: &InternalTopic| t.configs.iter().map(|(key, _)| key.as_str()).collect::<BTreeSet<_>>().len();
+        names.len() < topics.len() || topics.iter().any(|t| keys(t) < t.configs.len())
+    };
+    let negative = s.repartition_source_topics.iter().any(|t| t.partitions < 0);
+    if negative || doubles(&s.repartition_source_topics) || doubles(&s.state_changelog_topics) {
+        return Err(Stop::Refused(Refusal::Unexpected));
     }
+    Ok(())
+}
+
+fn different(counts: &BTreeMap<&str, i32>) -> Stop {
     let listed: Vec<String> = counts.iter().map(|(topic, count)| format!("{topic}={count}")).collect();
-    Err(incorrect(format!("Following topics do not have the same number of partitions: [{{{}}}]", listed.join(", "))))
+    incorrect(format!("Following topics do not have the same number of partitions: [{{{}}}]", listed.join(", ")))
 }

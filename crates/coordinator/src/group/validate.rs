@@ -2,7 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use streamside_wire::messages::streams_group_heartbeat::{StreamsGroupHeartbeatRequest, TaskIds, Topology};
+use streamside_wire::messages::streams_group_heartbeat::{
+    KeyValue, StreamsGroupHeartbeatRequest, Subtopology, TaskIds, Topology,
+};
 
 use super::refusal::Refusal;
 use crate::config::Compat;
@@ -159,6 +161,10 @@ fn check_sanity(r: &StreamsGroupHeartbeatRequest<'_>) -> Result<(), Refusal> {
         if let Some(s) = wrong {
             return Err(Refusal::CopartitionIndex(s.subtopology_id.clone()));
         }
+        topology.subtopologies.iter().try_for_each(check_internal_topics)?;
+    }
+    if let Some(key) = r.client_tags.as_deref().and_then(double_client_tag) {
+        return Err(Refusal::DoubleClientTag(key.to_owned()));
     }
     for tasks in [&r.active_tasks, &r.standby_tasks, &r.warmup_tasks].into_iter().flatten() {
         if let Some(id) = double_task_list(tasks) {
@@ -166,6 +172,28 @@ fn check_sanity(r: &StreamsGroupHeartbeatRequest<'_>) -> Result<(), Refusal> {
         }
     }
     Ok(())
+}
+
+fn check_internal_topics(s: &Subtopology) -> Result<(), Refusal> {
+    for topics in [&s.repartition_source_topics, &s.state_changelog_topics] {
+        if let Some(name) = double(topics.iter().map(|t| t.name.as_str())) {
+            return Err(Refusal::DoubleInternalTopic(name.to_owned()));
+        }
+        for t in topics {
+            if let Some(key) = double(t.topic_configs.iter().map(|c| c.key.as_str())) {
+                return Err(Refusal::DoubleTopicConfig(t.name.clone(), key.to_owned()));
+            }
+        }
+    }
+    match s.repartition_source_topics.iter().find(|t| t.partitions < 0) {
+        Some(t) => Err(Refusal::RepartitionPartitions(t.name.clone(), t.partitions)),
+        None => Ok(()),
+    }
+}
+
+/// A client tag that is told twice.
+pub(super) fn double_client_tag(tags: &[KeyValue]) -> Option<&str> {
+    double(tags.iter().map(|tag| tag.key.as_str()))
 }
 
 /// A subtopology that a task list names twice.

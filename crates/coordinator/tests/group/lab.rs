@@ -88,7 +88,9 @@ impl Lab {
             ..decision.response
         };
         if response.error_code != 0 {
-            assert!(decision.records.is_empty(), "a refused heartbeat leaves a trace: {:?}", decision.records);
+            // What Kafka cannot explain (-1) may have left what it only remembers.
+            let silent = decision.records.iter().all(|r| response.error_code == -1 && matches!(r, Record::Volatile(_)));
+            assert!(silent, "a refused heartbeat leaves a trace: {:?}", decision.records);
             assert!(decision.facts.is_none());
         }
         self.facts = decision.facts;

@@ -354,8 +354,31 @@ fn d6_fixed_topics_elsewhere_in_the_topology_do_not_count() {
     subtopologies.push(sub("4", &[], &[], &[topic("f", 7)], &[]));
     let topics = [("big", 8), ("small", 2)];
     assert_eq!(decided(configured(subtopologies.clone(), &topics)), [("r1".into(), 3), ("r2".into(), 3)]);
-    let text = "Following topics do not have the same number of partitions: [{f=7, r2=3}]";
+    // The text names the group's topics, whichever ones differ.
+    let text = "Following topics do not have the same number of partitions: [{r1=8, r2=3}]";
     assert_eq!(trouble(configured_as(Compat::Kafka, subtopologies, &topics)), (2, text.to_owned()));
+}
+
+#[test]
+fn s4_4_the_count_of_a_fixed_topic_is_that_of_the_topic_that_exists() {
+    // Both are to have other counts than they have: the group agrees, the topics are then found wrong.
+    let found = [("big", 8), ("small", 2), ("r1", 3), ("r2", 3)];
+    let text = "Existing topic r1 has different number of partitions: expected 6, found 3";
+    assert_eq!(trouble(configured(joined(None, 6, 3), &found)), (2, text.to_owned()));
+    // Where two subtopologies read a topic, the last word counts.
+    let mut subtopologies = joined(None, 6, 3);
+    subtopologies.push(sub("3", &["small"], &[], &[topic("r1", 0)], &[]));
+    assert_eq!(configured(subtopologies, &found).unwrap().trouble, None);
+}
+
+#[test]
+fn s4_3_internal_topics_are_looked_at_in_the_order_of_kafkas_table() {
+    let wanted = |compat| {
+        let subtopologies = vec![sub("0", &["in"], &[], &[], &["g-l0", "g-l1", "g-b", "g-a"])];
+        trouble(configured_as(compat, subtopologies, &[("in", 3)])).1
+    };
+    assert_eq!(wanted(Compat::Streamside), "Internal topics are missing: g-a, g-b, g-l0 and 1 additional topics");
+    assert_eq!(wanted(Compat::Kafka), "Internal topics are missing: g-l1, g-l0, g-a and 1 additional topics");
 }
 
 #[test]

@@ -2,7 +2,9 @@
 
 use std::borrow::Cow;
 
-use streamside_wire::messages::streams_group_heartbeat::{CopartitionGroup, Subtopology, TopicInfo};
+use streamside_wire::messages::streams_group_heartbeat::{
+    CopartitionGroup, Endpoint, KeyValue, Subtopology, TaskOffset, TopicInfo,
+};
 
 use crate::lab::*;
 
@@ -117,6 +119,8 @@ fn s1_1_3b_illegal_topic_names_are_refused() {
 #[test]
 fn d1_what_kafka_cannot_explain_is_refused_in_words() {
     let indexes = CopartitionGroup { source_topics: vec![0, 7], ..CopartitionGroup::default() };
+    let named = |name: &str| TopicInfo { name: name.into(), ..TopicInfo::default() };
+    let key = || KeyValue { key: "k".into(), ..KeyValue::default() };
     let rows = [
         (joining(|r| r.topology.as_mut().unwrap().epoch = -1), 42, "Topology epoch must be non-negative."),
         (
@@ -129,6 +133,24 @@ fn d1_what_kafka_cannot_explain_is_refused_in_words() {
             130,
             "A co-partition group of subtopology 0 refers to a topic that does not exist.",
         ),
+        (
+            joining_with(|s| s.state_changelog_topics = vec![named("c"), named("c")]),
+            130,
+            "Internal topic c appears more than once in a subtopology.",
+        ),
+        (
+            joining_with(|s| {
+                s.state_changelog_topics = vec![TopicInfo { topic_configs: vec![key(), key()], ..named("c") }]
+            }),
+            130,
+            "Config k of internal topic c appears more than once.",
+        ),
+        (
+            joining_with(|s| s.repartition_source_topics = vec![TopicInfo { partitions: -3, ..named("r") }]),
+            130,
+            "Repartition topic r cannot have -3 partitions.",
+        ),
+        (joining(|r| r.client_tags = Some(vec![key(), key()])), 42, "Client tag k appears more than once."),
     ];
     for (request, code, text) in rows {
         assert_eq!(refusal(&Lab::with(&[("in", 1)]).beat(&request)), (code, text));
@@ -140,16 +162,56 @@ fn d1_what_kafka_cannot_explain_is_refused_in_words() {
 
 #[test]
 fn d1_a_task_list_names_a_subtopology_once() {
-    for (kafka, expected) in
-        [(false, (42, "Subtopology a appears more than once in a task list.")), (true, (-1, "(null)"))]
-    {
-        let mut lab = two_subtopologies();
-        if kafka {
-            lab = Lab { groups: lab.groups, journal: lab.journal, ..Lab::with(&[("foo", 6), ("bar", 6)]).kafka() };
-            lab.restart();
-        }
-        lab.place("m", stable(10, &[("a", &[0, 1])]));
-        let answer = lab.beat(&owning("m", 10, &[("a", &[0]), ("a", &[1])]));
-        assert_eq!(refusal(&answer), expected);
-    }
+    let double = owning("m", 10, &[("a", &[0]), ("a", &[1])]);
+    let mut lab = two_subtopologies();
+    lab.place("m", stable(10, &[("a", &[0, 1])]));
+    assert_eq!(refusal(&lab.beat(&double)), (42, "Subtopology a appears more than once in a task list."));
+    let mut kafka = Lab { groups: lab.groups, journal: lab.journal, ..Lab::with(&[("foo", 6), ("bar", 6)]).kafka() };
+    kafka.restart();
+    // Kafka reads the list only when there is something to decide about it.
+    assert_eq!(refusal(&kafka.beat(&double)), (0, "(null)"));
+    let fenced = "The streams group member has a greater member epoch (11) than the one known by the group coordinator \
+                  (10). The member must abandon all its partitions and rejoin.";
+    assert_eq!(refusal(&kafka.beat(&Request { member_epoch: 11, ..double.clone() })), (110, fenced));
+    kafka.beat(&join_two("m2"));
+    assert_eq!(refusal(&kafka.beat(&double)), (-1, "(null)"));
+}
+
+#[test]
+fn d1_an_endpoint_while_source_topics_are_missing() {
+    let endpoint =
+        |r: &mut Request| r.user_endpoint = Some(Endpoint { host: "h".into(), port: 1, ..Endpoint::default() });
+    let request = || {
+        let mut request = joining_with(|_| ());
+        endpoint(&mut request);
+        request
+    };
+    assert_eq!(Lab::new().beat(&request()).partitions_by_user_endpoint.unwrap().len(), 1);
+    let kafka = &mut Lab::new().kafka();
+    assert_eq!(refusal(&kafka.beat(&request())), (-1, "(null)"));
+    assert!(kafka.groups.is_empty());
+    // What it only remembers of a failed heartbeat stays.
+    kafka.beat(&joining_with(|_| ()));
+    let mut later = steady("m", 2);
+    endpoint(&mut later);
+    assert_eq!(refusal(&kafka.beat(&later)), (-1, "(null)"));
+    assert_eq!(kafka.beat(&steady("m", 2)).endpoint_information_epoch, 1);
+}
+
+#[test]
+fn d14_the_heartbeat_that_makes_a_group_leaves_nothing_but_records_in_kafka() {
+    let mut request =
+        joining_with(|s| s.state_changelog_topics = vec![TopicInfo { name: "c".into(), ..TopicInfo::default() }]);
+    request.task_offsets = Some(vec![TaskOffset { subtopology_id: "0".into(), offset: 5, ..TaskOffset::default() }]);
+    request.shutdown_application = true;
+    let after = |mut lab: Lab| {
+        assert_eq!(statuses(&lab.beat(&request)), [4]);
+        let described = lab.groups.describe(&lab.config, "g").unwrap();
+        let subtopologies = described.topology.unwrap().subtopologies.unwrap();
+        let partitions = subtopologies[0].state_changelog_topics[0].partitions;
+        (partitions, described.members[0].task_offsets.len(), statuses(&lab.beat(&steady("m", 2))))
+    };
+    let topics = [("in", 3), ("c", 3)];
+    assert_eq!(after(Lab::with(&topics)), (3, 1, vec![4]));
+    assert_eq!(after(Lab::with(&topics).kafka()), (0, 0, vec![]));
 }

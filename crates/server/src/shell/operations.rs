@@ -314,8 +314,17 @@ impl Operations {
     /// Whether a streams group of this id is known.
     #[must_use]
     pub fn exists(&self, group: &str) -> bool {
+        self.known(group).is_some()
+    }
+
+    /// What is known about a group, without its description.
+    #[must_use]
+    pub fn known(&self, group: &str) -> Option<DescribedGroup> {
         let seen = self.shards.decide(group, Input::Describe { group, include_description: false });
-        matches!(seen, Ok(Outcome { reply: Some(Reply::Described { entry, .. }), .. }) if entry.error_code == 0)
+        match seen.ok()?.reply? {
+            Reply::Described { entry, .. } if entry.error_code == 0 => Some(*entry),
+            _ => None,
+        }
     }
 
     /// One topology cleanup cycle over all shards (kip1331 §7.3); a cycle that would overlap is dropped.
