@@ -328,7 +328,9 @@ impl<'a> Decider<'a> {
         let mut expected: BTreeMap<&str, i32> = BTreeMap::new();
         let mut internal: Vec<&str> = Vec::new();
         for s in &self.subtopologies {
-            check_internal_topics(s)?;
+            if self.compat == Compat::Kafka {
+                check_internal_topics(s)?;
+            }
             let tasks = self.largest_source(s).unwrap_or_default();
             all_tasks += u64::try_from(tasks).unwrap_or(0);
             configured.insert(s.id.clone(), self.configured(s, tasks));
@@ -395,7 +397,7 @@ impl<'a> Decider<'a> {
     }
 }
 
-/// Kafka fails on these without a word (spec kip1071 §14 D1); ours were refused in words when the member joined.
+/// Kafka fails on these without a word; ours are refused in words when a member joins with them (D1).
 fn check_internal_topics(s: &StoredSubtopology) -> Result<(), Stop> {
     let doubles = |topics: &[InternalTopic]| {
         let names: BTreeSet<&str> = topics.iter().map(|t| t.name.as_str()).collect();
