@@ -3,7 +3,7 @@
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -190,14 +190,16 @@ fn h2_a_limit_raised_by_sighup_holds_at_once_and_retry_clears_a_refusal() {
     let (kafka, http) = (free(), free());
     let (listen, web) =
         (format!("listeners=PLAINTEXT://127.0.0.1:{kafka}"), format!("streamside.http.listen=127.0.0.1:{http}"));
-    let mut child = Command::new(BINARY)
-        .arg("--config")
-        .arg(&config)
-        .args(["--override", &data, "--override", &listen, "--override", &web])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
+    let child = Ended(
+        Command::new(BINARY)
+            .arg("--config")
+            .arg(&config)
+            .args(["--override", &data, "--override", &listen, "--override", &web])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .unwrap(),
+    );
     eventually("it listens", || TcpStream::connect((Ipv4Addr::LOCALHOST, kafka)).is_ok());
     let mut client = Client::open(kafka, "c").unwrap();
     let large = chain(20);
@@ -213,7 +215,7 @@ fn h2_a_limit_raised_by_sighup_holds_at_once_and_retry_clears_a_refusal() {
     assert_eq!(ask("unknown").0, 1);
 
     std::fs::write(&config, "streamside.description.max.nodes=100\n").unwrap();
-    hang_up(child.id()).unwrap();
+    hang_up(child.0.id()).unwrap();
     let start = Instant::now();
     loop {
         let answer = client.push("g", "m", &large).unwrap();
@@ -223,8 +225,16 @@ fn h2_a_limit_raised_by_sighup_holds_at_once_and_retry_clears_a_refusal() {
         assert!(start.elapsed() < Duration::from_secs(30), "the limit is raised; the last answer was {answer}");
         sleep(Duration::from_millis(20));
     }
-    child.kill().unwrap();
-    child.wait().unwrap();
+}
+
+/// A process that does not outlive its test, however that ends.
+struct Ended(Child);
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
 }
 
 fn free() -> u16 {
