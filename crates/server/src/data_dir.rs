@@ -84,7 +84,7 @@ pub struct DataDir {
 impl DataDir {
     /// Makes the folder if it is absent, locks it, checks its layout, reads or makes its identity.
     pub fn open(path: &Path) -> Result<Self, DataDirError> {
-        std::fs::create_dir_all(path).map_err(wrap("make the data folder", path))?;
+        make(path).map_err(wrap("make the data folder", path))?;
         let lock = lock(path)?;
         check_layout(path)?;
         let cluster_id = cluster_id(path)?;
@@ -123,6 +123,15 @@ fn lock(folder: &Path) -> Result<File, DataDirError> {
     let written = file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id()));
     written.map_err(wrap("write the lock file", &path))?;
     Ok(file)
+}
+
+/// Makes the folder where it is absent, for its owner alone: it holds what applications said about themselves.
+fn make(path: &Path) -> io::Result<()> {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(path)
 }
 
 fn check_layout(folder: &Path) -> Result<(), DataDirError> {
@@ -228,6 +237,8 @@ mod tests {
         let id = first.cluster_id().to_owned();
         assert_eq!(id.len(), 22);
         assert_eq!(std::fs::read_to_string(path.join("layout")).unwrap(), "1\n");
+        #[cfg(unix)]
+        assert_eq!(std::os::unix::fs::PermissionsExt::mode(&path.metadata().unwrap().permissions()) & 0o777, 0o700);
         drop(first);
         assert_eq!(DataDir::open(&path).unwrap().cluster_id(), id);
         let other = DataDir::open(&dir.path().join("c")).unwrap();
