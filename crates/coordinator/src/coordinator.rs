@@ -275,6 +275,12 @@ impl Coordinator {
         self.groups.group_id(group)
     }
 
+    /// At which epoch a member is; `None`: there is no such member.
+    #[must_use]
+    pub fn member_epoch(&self, group: &str, member: &str) -> Option<i32> {
+        self.groups.member_epoch(group, member)
+    }
+
     /// What is known about descriptions, for surfaces that explain.
     #[must_use]
     pub fn descriptions(&self) -> &Descriptions {

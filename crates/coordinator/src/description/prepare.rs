@@ -49,6 +49,15 @@ impl PreparedPush {
         Self { encoded, hash: Some(hash), refusal }
     }
 
+    /// The payload of a push that is not even read: its `wire_bytes` are far beyond the limit on an encoded
+    /// description. No verdict is kept, since its hash is not known.
+    #[must_use]
+    pub fn oversized(wire_bytes: usize, limits: &Limits) -> Self {
+        let bounds = Bounds::from(limits);
+        let refusal = Some(over(Reason::TooLarge, "bytes", wire_bytes as u64, bounds.bytes));
+        Self { encoded: Bytes::new(), hash: None, refusal }
+    }
+
     /// The bytes that a plugin would be given; empty when the payload was refused.
     #[must_use]
     pub fn encoded(&self) -> &Bytes {
@@ -70,7 +79,11 @@ fn over_limit(description: &Description, bytes: usize, limits: &Limits) -> Optio
     } else {
         return None;
     };
+    Some(over(reason, what, found, allowed))
+}
+
+fn over(reason: Reason, what: &str, found: u64, allowed: u64) -> PayloadRefusal {
     let message =
         format!("{}: The topology description has {found} {what}; at most {allowed} are accepted.", reason.word());
-    Some(PayloadRefusal::OverLimit { reason, message })
+    PayloadRefusal::OverLimit { reason, message }
 }

@@ -295,6 +295,12 @@ impl Groups {
         self.streams(group).is_some_and(|g| g.members.contains_key(member))
     }
 
+    /// At which epoch a member is; `None`: there is no such member.
+    #[must_use]
+    pub fn member_epoch(&self, group: &str, member: &str) -> Option<i32> {
+        Some(self.streams(group)?.members.get(member)?.current.member_epoch)
+    }
+
     /// The group's id, shared.
     #[must_use]
     pub fn group_id(&self, group: &str) -> Option<GroupId> {

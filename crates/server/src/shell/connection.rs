@@ -6,7 +6,6 @@ use std::future::poll_fn;
 use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::task::{Context as TaskContext, Poll, ready};
 use std::time::Instant;
 
@@ -17,8 +16,11 @@ use tokio::sync::watch;
 use tokio::time::Sleep;
 
 use super::answers::{self, Handled};
-use super::context::Context;
-use super::limits::{KEEP_BUFFER_BYTES, PARTIAL_FRAMES_BYTES, READ_SCRATCH_BYTES, WRITE_HIGH_WATER_BYTES};
+use super::context::{Context, HeldBytes};
+use super::limits::{
+    KEEP_BUFFER_BYTES, LARGE_REQUEST_BYTES, PARTIAL_FRAMES_BYTES, READ_SCRATCH_BYTES, UNSENT_ANSWERS_BYTES,
+    WRITE_HIGH_WATER_BYTES,
+};
 use super::shutdown::Phase;
 
 thread_local! {
@@ -62,24 +64,23 @@ struct Connection<S> {
     client_host: String,
     /// Received bytes of a frame that is not whole yet, or that waits behind a slow request.
     leftover: Vec<u8>,
-    /// How much of `leftover` is counted against the bound over all connections.
-    counted: usize,
+    /// `leftover` against the bound over all connections.
+    leftover_held: HeldBytes,
     /// Answers that the socket did not take yet, and how much of them was sent.
     unsent: Vec<u8>,
     sent: usize,
+    /// `unsent` against the bound over all connections.
+    unsent_held: HeldBytes,
     timer: Pin<Box<Sleep>>,
     timer_at: Instant,
-    timer_polled: bool,
     /// Something came since the timer was set.
     active: bool,
-    /// When the unfinished frame in `leftover` began.
+    /// Since when we wait for the rest of the unfinished frame in `leftover`.
     frame_began: Option<Instant>,
     draining: bool,
     /// The client has closed its side.
     half_closed: bool,
     first_frame: bool,
-    /// Others' wake-ups may have been taken by an await in between: poll everything once.
-    poll_all: bool,
 }
 
 /// Serves one connection until it ends.
@@ -90,22 +91,21 @@ where
     let timer_at = Instant::now() + context.tunables.idle();
     let mut connection = Connection {
         client_host: answers::client_host(peer.ip()),
+        leftover_held: HeldBytes::new(&context.partial_bytes, 0),
+        unsent_held: HeldBytes::new(&context.unsent_bytes, 0),
         context,
         stream,
         peer,
         leftover: Vec::new(),
-        counted: 0,
         unsent: Vec::new(),
         sent: 0,
         timer: Box::pin(tokio::time::sleep_until(timer_at.into())),
         timer_at,
-        timer_polled: false,
         active: false,
         frame_began: None,
         draining: false,
         half_closed: false,
         first_frame: true,
-        poll_all: true,
     };
     let mut stopping = Box::pin(async move {
         // An error means that the sender is gone, which is the end as well.
@@ -121,15 +121,20 @@ where
                     () = poll_fn(|cx| connection.poll_gone(cx)) => break End::Peer,
                     () = tokio::time::sleep(patience) => break End::Idle,
                 };
-                connection.poll_all = true;
                 match answer {
                     Ok(bytes) => {
                         connection.context.metrics.bytes(0, bytes.len() as u64);
-                        connection.unsent.extend_from_slice(&bytes);
+                        if connection.unsent.is_empty() {
+                            connection.unsent = bytes.into();
+                        } else {
+                            connection.unsent.extend_from_slice(&bytes);
+                        }
                     }
                     Err(reason) => break End::Refused { reason },
                 }
-                if let Err(end) = connection.count_leftover() {
+                // What came meanwhile was not waited for.
+                connection.frame_began = None;
+                if let Err(end) = connection.count_unsent().and_then(|()| connection.count_leftover()) {
                     break end;
                 }
             }
@@ -146,11 +151,6 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             Poll::Ready(turn) => return Poll::Ready(turn),
             Poll::Pending => {}
         }
-        let first_poll = !std::mem::replace(&mut self.poll_all, true);
-        if first_poll && self.timer_polled && !self.timer_is_late() && !self.draining {
-            // Timer and stop signal hold this task's waker since an earlier poll: a wake-up of theirs polls again.
-            return Poll::Pending;
-        }
         self.poll_waits(cx, stopping)
     }
 
@@ -162,35 +162,30 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             return Poll::Ready(Turn::End(End::Drained));
         }
         loop {
-            let wanted = self.deadline();
-            if wanted < self.timer_at {
-                self.timer_at = wanted;
-                self.timer.as_mut().reset(wanted.into());
+            let frame_end = self.frame_end();
+            if let Some(end) = frame_end.filter(|end| *end < self.timer_at) {
+                self.timer_at = end;
+                self.timer.as_mut().reset(end.into());
             }
-            self.timer_polled = true;
             ready!(self.timer.as_mut().poll(cx));
-            if let Some(began) = self.frame_began {
-                if began.elapsed() >= self.context.tunables.frame_timeout() {
+            self.timer_at = match frame_end {
+                Some(end) if Instant::now() >= end => {
                     let promised = self.leftover.first_chunk::<4>().map_or(4, |b| 4 + length_of(*b));
                     return Poll::Ready(Turn::End(End::Stalled { have: self.leftover.len(), promised }));
                 }
-            } else if !std::mem::replace(&mut self.active, false) {
-                return Poll::Ready(Turn::End(End::Idle));
-            }
-            self.timer_at = self.frame_began.map_or_else(
-                || Instant::now() + self.context.tunables.idle(),
-                |began| began + self.context.tunables.frame_timeout(),
-            );
+                Some(end) => end,
+                None if !std::mem::replace(&mut self.active, false) => return Poll::Ready(Turn::End(End::Idle)),
+                None => Instant::now() + self.context.tunables.idle(),
+            };
             self.timer.as_mut().reset(self.timer_at.into());
         }
     }
 
-    fn timer_is_late(&self) -> bool {
-        self.frame_began.is_some() && self.deadline() < self.timer_at
-    }
-
-    fn deadline(&self) -> Instant {
-        self.frame_began.map_or(self.timer_at, |began| began + self.context.tunables.frame_timeout())
+    /// By when the rest of an unfinished frame must have come. While the client does not take its answers we do not
+    /// read, so nothing of it is late.
+    fn frame_end(&self) -> Option<Instant> {
+        let began = self.frame_began.filter(|_| self.unsent.is_empty());
+        began.map(|began| began + self.context.tunables.frame_timeout())
     }
 
     /// While a slow request is under way: ready once the connection is broken. A client that has only closed its side
@@ -209,6 +204,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                     }
                     Err(_) => return Poll::Ready(()),
                     Ok(()) => {
+                        self.context.metrics.bytes(buffer.filled().len() as u64, 0);
                         self.leftover.extend_from_slice(buffer.filled());
                         if self.leftover.len() >= READ_SCRATCH_BYTES {
                             return Poll::Pending;
@@ -220,16 +216,16 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
     }
 
     fn poll_io(&mut self, cx: &mut TaskContext<'_>, scratch: &mut Scratch) -> Poll<Turn> {
+        // What a turn that met a defect left behind is another client's.
+        scratch.output.clear();
         loop {
             if let Err(end) = ready!(self.poll_flush(cx)) {
                 return Poll::Ready(Turn::End(end));
             }
             if !self.leftover.is_empty() && whole_frame(&self.leftover) {
-                // Requests that waited behind a slow one.
-                let input = std::mem::take(&mut self.leftover);
-                let turn = self.take_frames(&input, &mut scratch.output);
-                self.send(cx, &mut scratch.output);
-                if let Some(turn) = turn {
+                // A request that is whole by now, or that waited behind a slow one.
+                let turn = self.take_leftover(&mut scratch.output);
+                if let Some(turn) = self.send(cx, &mut scratch.output).or(turn) {
                     return Poll::Ready(turn);
                 }
                 continue;
@@ -252,20 +248,33 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             let turn = if self.leftover.is_empty() {
                 self.take_frames(received, output)
             } else {
-                let mut input = std::mem::take(&mut self.leftover);
-                input.extend_from_slice(received);
-                if whole_frame(&input) || length_is_bad(&input, self.context.max_frame) {
-                    self.take_frames(&input, output)
+                self.leftover.extend_from_slice(received);
+                if whole_frame(&self.leftover) || length_is_bad(&self.leftover, self.context.max_frame) {
+                    self.take_leftover(output)
                 } else {
-                    self.leftover = input;
                     self.count_leftover().err().map(Turn::End)
                 }
             };
-            self.send(cx, output);
-            if let Some(turn) = turn {
+            if let Some(turn) = self.send(cx, output).or(turn) {
                 return Poll::Ready(turn);
             }
         }
+    }
+
+    /// The same for what was kept. A large request goes elsewhere, with its bytes.
+    fn take_leftover(&mut self, output: &mut BytesMut) -> Option<Turn> {
+        let mut input = std::mem::take(&mut self.leftover);
+        let length = input.first_chunk::<4>().map_or(0, |head| length_of(*head));
+        let intruder = self.first_frame && frame::diagnose(&input).is_some();
+        if intruder || length <= LARGE_REQUEST_BYTES || length_is_bad(&input, self.context.max_frame) {
+            return self.take_frames(&input, output);
+        }
+        self.first_frame = false;
+        self.leftover = input.split_off(4 + length);
+        input.shrink_to_fit();
+        let pending = answers::handle_large(&self.context, input, &self.client_host);
+        self.frame_began = None;
+        Some(self.count_leftover().map_or_else(Turn::End, |()| Turn::Later(pending)))
     }
 
     /// Answers every whole frame of `input` into `output` and keeps the rest.
@@ -289,6 +298,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             };
             let Some((request, behind)) = body.split_at_checked(length) else { break };
             rest = behind;
+            self.frame_began = None;
             match answers::handle(&self.context, request, &self.client_host, output) {
                 Handled::Done => {}
                 Handled::Later(pending) => {
@@ -313,22 +323,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     /// Counts unfinished bytes against the bound over all connections, and notes since when a frame is unfinished.
     fn count_leftover(&mut self) -> Result<(), End> {
-        if self.leftover.is_empty() {
-            if self.leftover.capacity() > KEEP_BUFFER_BYTES {
-                self.leftover = Vec::new();
-            }
+        if self.leftover.is_empty() && self.leftover.capacity() > KEEP_BUFFER_BYTES {
+            self.leftover = Vec::new();
+        }
+        if self.leftover.is_empty() || whole_frame(&self.leftover) {
             self.frame_began = None;
         } else if self.frame_began.is_none() {
             self.frame_began = Some(Instant::now());
         }
-        if self.leftover.len() == self.counted {
+        let now = self.leftover.len();
+        if now == self.leftover_held.mine() {
             return Ok(());
         }
-        let all = &self.context.partial_bytes;
-        all.fetch_add(self.leftover.len(), Ordering::Relaxed);
-        let before = all.fetch_sub(self.counted, Ordering::Relaxed);
-        self.counted = self.leftover.len();
-        if before > PARTIAL_FRAMES_BYTES && self.counted > READ_SCRATCH_BYTES {
+        if self.leftover_held.set(now) > PARTIAL_FRAMES_BYTES && now > READ_SCRATCH_BYTES {
             self.context.metrics.limit_hit("partial_frames");
             return Err(End::Refused {
                 reason: format!("unfinished requests of all connections hold more than {PARTIAL_FRAMES_BYTES} bytes"),
@@ -337,10 +344,25 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         Ok(())
     }
 
+    /// Counts answers that the socket did not take against the bound over all connections.
+    fn count_unsent(&mut self) -> Result<(), End> {
+        let now = self.unsent.len();
+        if now == self.unsent_held.mine() {
+            return Ok(());
+        }
+        if self.unsent_held.set(now) > UNSENT_ANSWERS_BYTES && now > WRITE_HIGH_WATER_BYTES {
+            self.context.metrics.limit_hit("unsent_answers");
+            return Err(End::Refused {
+                reason: format!("answers that clients do not take hold more than {UNSENT_ANSWERS_BYTES} bytes"),
+            });
+        }
+        Ok(())
+    }
+
     /// Hands the answers of a turn to the socket, in one write where it takes them, and keeps the rest.
-    fn send(&mut self, cx: &mut TaskContext<'_>, output: &mut BytesMut) {
+    fn send(&mut self, cx: &mut TaskContext<'_>, output: &mut BytesMut) -> Option<Turn> {
         if output.is_empty() {
-            return;
+            return None;
         }
         self.context.metrics.bytes(0, output.len() as u64);
         let mut sent = 0;
@@ -355,6 +377,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
         if output.capacity() > 4 * WRITE_HIGH_WATER_BYTES {
             *output = BytesMut::with_capacity(READ_SCRATCH_BYTES);
         }
+        self.count_unsent().err().map(Turn::End)
     }
 
     fn poll_flush(&mut self, cx: &mut TaskContext<'_>) -> Poll<Result<(), End>> {
@@ -367,16 +390,19 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
             }
         }
-        self.sent = 0;
-        self.unsent.clear();
-        if self.unsent.capacity() > KEEP_BUFFER_BYTES {
-            self.unsent = Vec::new();
+        if self.sent > 0 {
+            self.sent = 0;
+            self.unsent.clear();
+            if self.unsent.capacity() > KEEP_BUFFER_BYTES {
+                self.unsent = Vec::new();
+            }
+            self.frame_began = self.frame_began.map(|_| Instant::now());
+            self.unsent_held.set(0);
         }
         Poll::Ready(Ok(()))
     }
 
     async fn close(mut self, end: End) {
-        self.context.partial_bytes.fetch_sub(self.counted, Ordering::Relaxed);
         let peer = self.peer;
         match end {
             End::Peer => tracing::debug!(%peer, "connection closed by the client"),

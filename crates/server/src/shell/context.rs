@@ -5,6 +5,8 @@ use std::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
+use tokio::sync::Semaphore;
+
 use crate::config::Effective;
 use crate::metrics::Metrics;
 
@@ -142,10 +144,50 @@ pub struct Context {
     pub effective: RwLock<Arc<Vec<Effective>>>,
     /// `streamside.topics`: name to number of partitions.
     pub topics: BTreeMap<String, i32>,
-    /// Received bytes of unfinished frames, all connections together.
-    pub partial_bytes: AtomicUsize,
+    /// Received bytes of unfinished frames and of large ones that wait for their turn, all connections together.
+    pub partial_bytes: Arc<AtomicUsize>,
+    /// Bytes of answers that clients have not taken yet, all connections together.
+    pub unsent_bytes: Arc<AtomicUsize>,
+    /// Lets through so many large requests at once.
+    pub large: Arc<Semaphore>,
     /// Keeps clients from flooding the log.
     pub noise: NoiseGate,
+}
+
+/// One holder's part of a number of bytes that all hold together; given back when this is dropped.
+#[derive(Debug)]
+pub struct HeldBytes {
+    all: Arc<AtomicUsize>,
+    mine: usize,
+}
+
+impl HeldBytes {
+    /// Holds `mine` bytes of `all`.
+    #[must_use]
+    pub fn new(all: &Arc<AtomicUsize>, mine: usize) -> Self {
+        all.fetch_add(mine, Ordering::Relaxed);
+        Self { all: Arc::clone(all), mine }
+    }
+
+    /// How many are held by this one.
+    #[must_use]
+    pub fn mine(&self) -> usize {
+        self.mine
+    }
+
+    /// Holds `now` bytes from now on. How many all held before.
+    pub fn set(&mut self, now: usize) -> usize {
+        self.all.fetch_add(now, Ordering::Relaxed);
+        let before = self.all.fetch_sub(self.mine, Ordering::Relaxed);
+        self.mine = now;
+        before.saturating_sub(now)
+    }
+}
+
+impl Drop for HeldBytes {
+    fn drop(&mut self) {
+        self.all.fetch_sub(self.mine, Ordering::Relaxed);
+    }
 }
 
 impl Context {

@@ -5,7 +5,9 @@
 //!
 //! When a commit fails, nothing that waited is released: the generation moves on, waiters get [`JournalError::Failed`],
 //! and submissions are refused until the shards have been reloaded from what the disk holds ([`Journal::reload`]).
+//! A file that was removed or replaced while it is open counts as a failed commit: what is written to it is lost.
 
+use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard};
 use std::time::Duration;
@@ -45,6 +47,9 @@ pub enum JournalError {
     /// Too much is waiting to be written.
     #[error("the journal is behind by more than {JOURNAL_BACKLOG_BYTES} bytes")]
     Backlog,
+    /// A decision met a defect of ours: nothing was decided.
+    #[error("a request met a defect of ours; see the log")]
+    Defect,
 }
 
 impl JournalError {
@@ -56,6 +61,7 @@ impl JournalError {
             Self::Record { .. } => "record",
             Self::Failed => "failed",
             Self::Backlog => "backlog",
+            Self::Defect => "defect",
         }
     }
 }
@@ -67,8 +73,11 @@ struct Progress {
     durable: u64,
 }
 
+/// Key and value; no value removes the key.
+type Entry = (Vec<u8>, Option<Vec<u8>>);
+
 struct Queue {
-    entries: Vec<(Vec<u8>, Option<Vec<u8>>)>,
+    entries: Vec<Entry>,
     bytes: usize,
     submitted: u64,
     generation: u64,
@@ -82,9 +91,19 @@ struct Inner {
     queue: Mutex<Queue>,
     wake: Condvar,
     progress: watch::Sender<Progress>,
-    database: Mutex<Option<Database>>,
+    database: Mutex<Option<OpenFile>>,
+    failed: mpsc::UnboundedSender<()>,
     metrics: Arc<Metrics>,
 }
+
+/// The file as it was opened.
+struct OpenFile {
+    database: Database,
+    identity: Option<Identity>,
+}
+
+/// Device and inode: another file of the same name is another file.
+type Identity = (u64, u64);
 
 /// A handle on the journal; cheap to clone.
 #[derive(Clone)]
@@ -112,10 +131,15 @@ impl Point {
         self.position
     }
 
-    /// The later of two.
+    /// The point at which both are reached. What was read in an older generation may never have become durable, so a
+    /// reply that has read in two generations waits for the older one, and fails.
     #[must_use]
-    pub fn max(self, other: Self) -> Self {
-        if (other.generation, other.position) > (self.generation, self.position) { other } else { self }
+    pub fn and(self, other: Self) -> Self {
+        match self.generation.cmp(&other.generation) {
+            Ordering::Less => self,
+            Ordering::Greater => other,
+            Ordering::Equal => Self { generation: self.generation, position: self.position.max(other.position) },
+        }
     }
 }
 
@@ -131,7 +155,7 @@ impl Journal {
     /// [`JournalError::Open`] when the file cannot be opened.
     pub fn open(folder: &Path, failed: mpsc::UnboundedSender<()>, metrics: Arc<Metrics>) -> Result<Self, JournalError> {
         let path = folder.join("journal.redb");
-        let database = open_database(&path)?;
+        let database = open_database(&path, Absent::Make)?;
         let inner = Arc::new(Inner {
             path,
             queue: Mutex::new(Queue {
@@ -145,12 +169,13 @@ impl Journal {
             wake: Condvar::new(),
             progress: watch::Sender::new(Progress::default()),
             database: Mutex::new(Some(database)),
+            failed,
             metrics,
         });
         let writer = Arc::clone(&inner);
         std::thread::Builder::new()
             .name("journal".to_owned())
-            .spawn(move || write_loop(&writer, &failed))
+            .spawn(move || write_loop(&writer))
             .map_err(|e| JournalError::Open { path: inner.path.clone(), reason: e.to_string() })?;
         Ok(Self { inner })
     }
@@ -192,6 +217,27 @@ impl Journal {
         !queue.broken && !queue.closed
     }
 
+    /// Begins a read over many groups: the generation that it reads, `None` while memory may be ahead of the disk.
+    #[must_use]
+    pub fn begin_read(&self) -> Option<u64> {
+        let queue = lock(&self.inner.queue);
+        (!queue.broken).then_some(queue.generation)
+    }
+
+    /// Waits until everything that a read since [`Journal::begin_read`] may have seen is on disk.
+    ///
+    /// # Errors
+    /// [`JournalError::Failed`] when a commit failed since.
+    pub async fn end_read(&self, began: u64) -> Result<(), JournalError> {
+        let latest = self.latest_point();
+        if latest.generation == began { self.wait(latest).await } else { Err(JournalError::Failed) }
+    }
+
+    /// Memory is no longer what was journalled: all groups are to be reloaded from the disk.
+    pub fn distrust_memory(&self) {
+        self.inner.break_off();
+    }
+
     /// Which generation of memory is being written now: it moves on with each failed commit.
     #[must_use]
     pub fn generation(&self) -> u64 {
@@ -217,6 +263,9 @@ impl Journal {
     /// # Errors
     /// [`JournalError::Failed`] when a commit failed first.
     pub async fn wait(&self, point: Point) -> Result<(), JournalError> {
+        if self.is_durable(point) {
+            return Ok(());
+        }
         let mut progress = self.inner.progress.subscribe();
         let seen = progress
             .wait_for(|p| p.generation != point.generation || p.durable >= point.position)
@@ -231,7 +280,7 @@ impl Journal {
     /// When the file cannot be read, or holds something that is not ours.
     pub fn read_all(&self) -> Result<Vec<Durable>, JournalError> {
         let guard = lock(&self.inner.database);
-        let Some(database) = guard.as_ref() else { return Err(self.unusable("it is closed")) };
+        let Some(OpenFile { database, .. }) = guard.as_ref() else { return Err(self.unusable("it is closed")) };
         let read = database.begin_read().map_err(|e| self.unusable(e))?;
         let table = match read.open_table(RECORDS) {
             Ok(table) => table,
@@ -253,25 +302,27 @@ impl Journal {
     }
 
     /// After a failed commit: opens the file anew, reads everything, gives it to `restore`, and takes submissions
-    /// again once `restore` has replaced the shards. Tries until the file can be read.
-    pub fn reload(&self, mut restore: impl FnMut(Vec<Durable>)) {
+    /// again once `restore` has replaced the shards. Tries until the file can be read. A file that is gone is not made
+    /// anew: that would forget everything. `restore` is told the generation that its memory belongs to.
+    pub fn reload(&self, mut restore: impl FnMut(Vec<Durable>, u64)) {
         loop {
-            {
-                let mut database = lock(&self.inner.database);
-                // The old handle must be gone before the file can be opened again.
-                *database = None;
-                match open_database(&self.inner.path) {
-                    Ok(opened) => *database = Some(opened),
-                    Err(e) => tracing::error!(error = %e, "the journal cannot be opened again; trying on"),
-                }
-            }
-            match self.probe().and_then(|()| self.read_all()) {
-                Ok(records) => {
-                    restore(records);
-                    lock(&self.inner.queue).broken = false;
-                    self.inner.wake.notify_one();
-                    tracing::info!("the journal is writable again; all groups were reloaded from disk");
+            let generation = {
+                let queue = lock(&self.inner.queue);
+                if !queue.broken {
                     return;
+                }
+                queue.generation
+            };
+            let restored = caught(|| self.reopen().map(|records| restore(records, generation)));
+            match restored.unwrap_or_else(|panic| Err(self.unusable(panic))) {
+                Ok(()) => {
+                    let mut queue = lock(&self.inner.queue);
+                    // Memory may have come to be distrusted once more meanwhile.
+                    if queue.generation == generation {
+                        queue.broken = false;
+                        tracing::info!("the journal is writable again; all groups were reloaded from disk");
+                        return;
+                    }
                 }
                 Err(e) => tracing::error!(error = %e, "the journal is still unusable; requests get retriable errors"),
             }
@@ -282,11 +333,16 @@ impl Journal {
         }
     }
 
-    /// One empty synced commit: can the disk be written?
-    fn probe(&self) -> Result<(), JournalError> {
-        let guard = lock(&self.inner.database);
-        let Some(database) = guard.as_ref() else { return Err(self.unusable("it is closed")) };
-        commit(database, &[]).map_err(|e| self.unusable(e))
+    fn reopen(&self) -> Result<Vec<Durable>, JournalError> {
+        {
+            let mut file = lock(&self.inner.database);
+            // The old handle must be gone before the file can be opened again.
+            *file = None;
+            let opened = file.insert(open_database(&self.inner.path, Absent::Refuse)?);
+            // Can the disk be written?
+            commit(&opened.database, &[]).map_err(|e| self.unusable(e))?;
+        }
+        self.read_all()
     }
 
     /// Bytes that wait to be written.
@@ -315,19 +371,77 @@ impl Journal {
     }
 }
 
-fn open_database(path: &Path) -> Result<Database, JournalError> {
+/// What to do about a file that is not there.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Absent {
+    Make,
+    Refuse,
+}
+
+fn open_database(path: &Path, absent: Absent) -> Result<OpenFile, JournalError> {
     let error = |reason: String| JournalError::Open { path: path.to_path_buf(), reason };
-    let database = redb::Builder::new().set_cache_size(JOURNAL_CACHE_BYTES).create(path).map_err(|e| match e {
+    let mut builder = redb::Builder::new();
+    builder.set_cache_size(JOURNAL_CACHE_BYTES);
+    let opened = caught(|| match absent {
+        Absent::Make => builder.create(path),
+        Absent::Refuse => builder.open(path),
+    });
+    let database = opened.map_err(|_| error("it is damaged".to_owned()))?.map_err(|e| match e {
         redb::DatabaseError::DatabaseAlreadyOpen => error("another process has it open".to_owned()),
         redb::DatabaseError::UpgradeRequired(v) => {
             error(format!("it is of an older file format ({v}) that this version does not read"))
         }
         e => error(e.to_string()),
     })?;
-    Ok(database)
+    Ok(OpenFile { database, identity: identity(path) })
 }
 
-fn write_loop(inner: &Inner, failed: &mpsc::UnboundedSender<()>) {
+#[cfg(unix)]
+fn identity(path: &Path) -> Option<Identity> {
+    use std::os::unix::fs::MetadataExt as _;
+    std::fs::metadata(path).ok().map(|m| (m.dev(), m.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(path: &Path) -> Option<Identity> {
+    std::fs::metadata(path).ok().map(|_| (0, 0))
+}
+
+/// Runs `work`; a panic in it becomes its text. What `work` leaves half done must be thrown away.
+pub(super) fn caught<T>(work: impl FnOnce() -> T) -> Result<T, String> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(work)).map_err(|panic| {
+        let text = panic.downcast_ref::<&str>().map(|text| (*text).to_owned());
+        text.or_else(|| panic.downcast_ref::<String>().cloned()).unwrap_or_else(|| "a panic without a text".to_owned())
+    })
+}
+
+impl Inner {
+    /// Nothing that waits is released, nothing more is taken, until a reload.
+    fn break_off(&self) {
+        let mut queue = lock(&self.queue);
+        queue.broken = true;
+        queue.entries.clear();
+        queue.bytes = 0;
+        queue.generation += 1;
+        self.progress.send_replace(Progress { generation: queue.generation, durable: queue.submitted });
+        drop(queue);
+        // The receiver ends with the process.
+        let _ = self.failed.send(());
+    }
+
+    fn write(&self, entries: &[Entry]) -> Result<(), String> {
+        let file = lock(&self.database);
+        let Some(OpenFile { database, identity: opened }) = file.as_ref() else {
+            return Err("it is closed".to_owned());
+        };
+        if identity(&self.path) != *opened {
+            return Err("the file is gone or is another one".to_owned());
+        }
+        caught(|| commit(database, entries)).unwrap_or_else(Err)
+    }
+}
+
+fn write_loop(inner: &Inner) {
     loop {
         let (entries, position, generation) = {
             let mut queue = lock(&inner.queue);
@@ -343,14 +457,13 @@ fn write_loop(inner: &Inner, failed: &mpsc::UnboundedSender<()>) {
             (std::mem::take(&mut queue.entries), queue.submitted, queue.generation)
         };
         let began = inner.metrics.start();
-        let result = match lock(&inner.database).as_ref() {
-            Some(database) => commit(database, &entries),
-            None => Err("it is closed".to_owned()),
-        };
-        match result {
+        match inner.write(&entries) {
             Ok(()) => {
                 inner.metrics.journal_commit(entries.len(), began.elapsed());
-                inner.progress.send_replace(Progress { generation, durable: position });
+                let queue = lock(&inner.queue);
+                if queue.generation == generation {
+                    inner.progress.send_replace(Progress { generation, durable: position });
+                }
             }
             Err(reason) => {
                 inner.metrics.journal_failed();
@@ -360,22 +473,13 @@ fn write_loop(inner: &Inner, failed: &mpsc::UnboundedSender<()>) {
                     "a journal commit failed: nothing that waited for it is answered as done; \
                      free space or repair the data folder, the journal is tried again by itself"
                 );
-                let mut queue = lock(&inner.queue);
-                queue.broken = true;
-                queue.entries.clear();
-                queue.bytes = 0;
-                queue.generation += 1;
-                inner.progress.send_replace(Progress { generation: queue.generation, durable: queue.submitted });
-                drop(queue);
-                if failed.send(()).is_err() {
-                    return;
-                }
+                inner.break_off();
             }
         }
     }
 }
 
-fn commit(database: &Database, entries: &[(Vec<u8>, Option<Vec<u8>>)]) -> Result<(), String> {
+fn commit(database: &Database, entries: &[Entry]) -> Result<(), String> {
     let transaction = database.begin_write().map_err(|e| e.to_string())?;
     {
         let mut table = transaction.open_table(RECORDS).map_err(|e| e.to_string())?;

@@ -16,14 +16,32 @@ pub const READ_SCRATCH_BYTES: usize = 64 << 10;
 pub const WRITE_HIGH_WATER_BYTES: usize = 256 << 10;
 /// Received bytes of unfinished frames, all connections together: what a crowd of slow senders may cost.
 pub const PARTIAL_FRAMES_BYTES: usize = 512 << 20;
+/// Bytes of answers that clients have not taken yet, all connections together: what a crowd of slow readers may cost.
+pub const UNSENT_ANSWERS_BYTES: usize = 512 << 20;
+/// A request of more bytes is large: it is read and decided on a thread of its own, so that the workers go on serving
+/// everybody else. Smaller ones take a worker a few milliseconds at most.
+pub const LARGE_REQUEST_BYTES: usize = READ_SCRATCH_BYTES;
+/// Large requests that are decoded and decided at once; each may cost several hundred megabytes. Others wait.
+pub const LARGE_REQUESTS_AT_ONCE: usize = 2;
 /// A leftover or answer buffer with more capacity than this is given back once it is empty.
 pub const KEEP_BUFFER_BYTES: usize = 4 << 10;
-/// Pushes, describes and deletes that may be under way at once: beyond it requests wait for their turn.
+/// Pushes, deletes and describes with descriptions that may be under way at once: beyond it requests wait for their
+/// turn.
 pub const OPERATIONS_IN_FLIGHT: usize = 4096;
+/// For how long they wait. With `streamside.compat=kafka` a plugin call that hangs keeps its place for ever.
+pub const OPERATION_PATIENCE: Duration = Duration::from_secs(10);
 /// Decoded heap that one request may cost, as a multiple of its bytes on the wire, above a fixed floor.
 pub const DECODED_HEAP_FACTOR: usize = 24;
 /// The floor of the above.
 pub const DECODED_HEAP_FLOOR: usize = 64 << 10;
+/// The ceiling of the above, unless the bytes on the wire alone are half of it.
+pub const DECODED_HEAP_CEILING: usize = 256 << 20;
+/// Bytes of a heartbeat. A topology of thousands of subtopologies has a few hundred kilobytes; what a member tells is
+/// kept for as long as it lives.
+pub const HEARTBEAT_BYTES: usize = 4 << 20;
+/// A push may have this many times `streamside.description.max.bytes` on the wire: doubles and fields that a node of
+/// its type does not have are dropped before the limit counts.
+pub const PUSH_WIRE_FACTOR: usize = 8;
 /// Timers that one tick may fire in one shard before it lets others in.
 pub const TICK_PAUSE_MIN: Duration = Duration::from_millis(10);
 /// Resources that one DescribeConfigs or IncrementalAlterConfigs may name; an answer is a hundred times its request.

@@ -35,13 +35,14 @@ use std::time::Duration;
 
 use streamside_coordinator::Compat;
 use streamside_plugin::{PluginError, Registry, Runner, RunnerConfig};
-use tokio::sync::{mpsc, watch};
+use tokio::sync::{Semaphore, mpsc, watch};
 
 use crate::config::Settings;
 use crate::metrics::Metrics;
 use clock::Clock;
 use context::{Context, Identity, NoiseGate, Tunables};
 use journal::{Journal, JournalError};
+use limits::LARGE_REQUESTS_AT_ONCE;
 use operations::Operations;
 use shards::{Shards, SharedShards};
 use shutdown::{Alive, Phase, PhaseSender};
@@ -158,7 +159,9 @@ pub async fn start(
         max_frame: settings.request_max_bytes,
         effective: RwLock::new(Arc::new(settings.effective.clone())),
         topics: settings.topics.clone(),
-        partial_bytes: 0.into(),
+        partial_bytes: Arc::default(),
+        unsent_bytes: Arc::default(),
+        large: Arc::new(Semaphore::new(LARGE_REQUESTS_AT_ONCE)),
         noise: NoiseGate::new(),
     });
     let phase = watch::Sender::new(Phase::Running);
@@ -225,7 +228,8 @@ async fn reload_after_failures(
 ) {
     while failures.recv().await.is_some() {
         let (journal, all) = (shards.journal().clone(), Arc::clone(&shards));
-        let reload = tokio::task::spawn_blocking(move || journal.reload(|records| all.reload(records)));
+        let reload =
+            tokio::task::spawn_blocking(move || journal.reload(|records, generation| all.reload(records, generation)));
         if reload.await.is_ok() && shards.config().compat == Compat::Streamside {
             operations.check_against_list().await;
         }

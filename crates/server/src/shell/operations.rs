@@ -16,11 +16,10 @@ use streamside_wire::error_code::ErrorCode;
 use streamside_wire::messages::delete_groups::DeletableGroupResult;
 use streamside_wire::messages::incremental_alter_configs::AlterableConfig;
 use streamside_wire::messages::streams_group_describe::DescribedGroup;
-use streamside_wire::messages::streams_group_topology_description_update::StreamsGroupTopologyDescriptionUpdateRequest;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::journal::{JournalError, Point};
-use super::limits::OPERATIONS_IN_FLIGHT;
+use super::limits::{OPERATION_PATIENCE, OPERATIONS_IN_FLIGHT};
 use super::shards::{Outcome, SharedShards};
 use crate::metrics::{Metrics, PluginOp};
 
@@ -31,6 +30,19 @@ pub struct Operations {
     metrics: Arc<Metrics>,
     permits: Semaphore,
     cleaning: AtomicBool,
+}
+
+/// A push whose payload is ready.
+#[derive(Debug)]
+pub struct Push {
+    /// The group's id.
+    pub group: String,
+    /// Who pushes.
+    pub member: String,
+    /// The topology epoch that the member knows.
+    pub topology_epoch: i32,
+    /// Converted, encoded, hashed.
+    pub payload: PreparedPush,
 }
 
 /// What one decision means for a step: it is answered, or the plugin is to be called.
@@ -87,24 +99,20 @@ impl Operations {
     }
 
     /// A push from its first check to its answer: error code and message.
-    pub async fn push(&self, request: StreamsGroupTopologyDescriptionUpdateRequest) -> (i16, Option<String>) {
-        let Ok(_permit) = self.permits.acquire().await else { return store_failed() };
-        let config = self.shards.config();
-        let payload = PreparedPush::prepare(&request, &config.limits, config.compat);
+    pub async fn push(&self, push: Push) -> (i16, Option<String>) {
+        let Some(_permit) = self.turn().await else { return store_failed() };
         let op = self.shards.operation();
-        let group = request.group_id;
-        let outcome = {
-            let member = &request.member_id;
-            let input = Input::Push { op, group: &group, member, topology_epoch: request.topology_epoch, payload };
-            self.shards.decide(&group, input).map(detached)
-        };
+        let Push { group, member, topology_epoch, payload } = push;
+        let input = Input::Push { op, group: &group, member: &member, topology_epoch, payload };
+        let outcome = self.shards.decide(&group, input).map(detached);
         let mut step = match outcome {
             Ok(outcome) => self.settle(outcome).await,
             Err(e) => Err(e),
         };
         if let Ok(Step::Set { op, group, epoch, description, sequence }) = step {
             let result = self.call_set(op, &group, epoch, description, sequence).await;
-            step = match self.shards.decide(&group, Input::SetOutcome { op, result, late: false }).map(detached) {
+            let input = || Input::SetOutcome { op, result: result.clone(), late: false };
+            step = match self.decide_outcome(&group, input).await {
                 Ok(outcome) => self.settle(outcome).await,
                 Err(e) => Err(e),
             };
@@ -112,6 +120,31 @@ impl Operations {
         match step {
             Ok(Step::Replied(Reply::Push { error_code, error_message, .. })) => (error_code, error_message),
             _ => store_failed(),
+        }
+    }
+
+    /// A place among the operations under way, or `None` when there is none for too long.
+    async fn turn(&self) -> Option<SemaphorePermit<'_>> {
+        if let Ok(Ok(permit)) = tokio::time::timeout(OPERATION_PATIENCE, self.permits.acquire()).await {
+            return Some(permit);
+        }
+        self.metrics.limit_hit("operations");
+        None
+    }
+
+    /// Decides on what became of a plugin call. While the journal is behind this waits: without its outcome a call
+    /// would be under way for ever.
+    async fn decide_outcome(
+        &self,
+        group: &str,
+        input: impl Fn() -> Input<'static>,
+    ) -> Result<Outcome<'static>, JournalError> {
+        let journal = self.shards.journal();
+        loop {
+            match self.shards.decide(group, input()).map(detached) {
+                Err(JournalError::Backlog) => journal.wait(journal.latest_point()).await?,
+                decided => return decided,
+            }
         }
     }
 
@@ -144,12 +177,12 @@ impl Operations {
     pub async fn late(&self, late: Late) {
         let op = OpId(late.op);
         let result = failure_of(late.result);
-        let input = match late.operation {
-            Operation::Set => Input::SetOutcome { op, result, late: true },
-            Operation::Delete => Input::DeleteOutcome { op, result, late: true },
-            Operation::Get => return,
+        let input = || match late.operation {
+            Operation::Delete => Input::DeleteOutcome { op, result: result.clone(), late: true },
+            // Only mutations are told late.
+            Operation::Set | Operation::Get => Input::SetOutcome { op, result: result.clone(), late: true },
         };
-        match self.shards.decide(&late.group, input).map(detached) {
+        match self.decide_outcome(&late.group, input).await {
             Ok(outcome) => {
                 if self.settle(outcome).await.is_err() {
                     tracing::warn!(group = %late.group, "a late plugin result could not be journalled");
@@ -161,8 +194,13 @@ impl Operations {
 
     /// StreamsGroupDescribe: entries in Kafka's order, descriptions spliced in.
     pub async fn describe(&self, ids: Vec<String>, include: bool, authorized_operations: i32) -> Vec<DescribedGroup> {
-        let Ok(_permit) = self.permits.acquire().await else { return Vec::new() };
         let split = batch::split_describe(&ids);
+        // Without descriptions nothing is waited for but the journal.
+        let turn = if include { self.turn().await.map(Some) } else { Some(None) };
+        let Some(_permit) = turn else {
+            let entries = split.ids.iter().map(|group| not_now(group)).collect();
+            return batch::join_describe(self.shards.config().compat, split.refused, entries, false);
+        };
         let mut entries = Vec::with_capacity(split.ids.len());
         let mut reads = Vec::new();
         let mut point: Option<Point> = None;
@@ -170,7 +208,7 @@ impl Operations {
             let entry = match self.shards.decide(group, Input::Describe { group, include_description: include }) {
                 Ok(outcome) => {
                     self.carry_out(outcome.now);
-                    point = Some(point.map_or(outcome.point, |p| p.max(outcome.point)));
+                    point = Some(point.map_or(outcome.point, |p| p.and(outcome.point)));
                     match outcome.reply {
                         Some(Reply::Described { entry, read }) => {
                             reads.extend(read.map(|read| (entries.len(), read)));
@@ -230,9 +268,12 @@ impl Operations {
 
     /// DeleteGroups: every id on its own, in the form of `version`.
     pub async fn delete(&self, ids: Vec<String>, version: i16) -> Vec<DeletableGroupResult> {
-        let Ok(_permit) = self.permits.acquire().await else { return Vec::new() };
+        let turn = &self.turn().await;
         join_all(batch::split_delete(&ids).into_iter().map(|id| async move {
-            let (error_code, error_message) = self.delete_one(id).await;
+            let (error_code, error_message) = match turn {
+                Some(_) => self.delete_one(id).await,
+                None => (ErrorCode::COORDINATOR_LOAD_IN_PROGRESS.0, None),
+            };
             batch::delete_result(version, id, error_code, error_message)
         }))
         .await
@@ -255,8 +296,9 @@ impl Operations {
 
     async fn finish_delete(&self, op: OpId, group: &str, sequence: u64) -> Result<Step, JournalError> {
         let result = self.call_delete(op, group, sequence).await;
-        let outcome = self.shards.decide(group, Input::DeleteOutcome { op, result, late: false })?;
-        self.settle(detached(outcome)).await
+        let input = || Input::DeleteOutcome { op, result: result.clone(), late: false };
+        let outcome = self.decide_outcome(group, input).await?;
+        self.settle(outcome).await
     }
 
     /// Changes of one group's own settings: error code and message.
@@ -281,9 +323,10 @@ impl Operations {
 
     /// Every group with settings of its own, or nothing when the journal fails meanwhile.
     pub async fn groups_with_settings(&self) -> Option<Vec<Arc<str>>> {
-        let groups = self.shards.look(|c| c.groups_with_settings().cloned().collect::<Vec<_>>());
         let journal = self.shards.journal();
-        journal.wait(journal.latest_point()).await.ok()?;
+        let began = journal.begin_read()?;
+        let groups = self.shards.look(|c| c.groups_with_settings().cloned().collect::<Vec<_>>());
+        journal.end_read(began).await.ok()?;
         Some(groups.into_iter().flatten().collect())
     }
 
@@ -298,6 +341,8 @@ impl Operations {
 
     /// Every streams group, or nothing when the journal fails meanwhile.
     pub async fn list(&self) -> Option<Vec<streamside_coordinator::decision::ListedGroup>> {
+        let journal = self.shards.journal();
+        let began = journal.begin_read()?;
         let mut rows = Vec::new();
         for index in 0..self.shards.len() {
             let outcome = self.shards.decide_in(index, None, Input::List).ok()?;
@@ -306,25 +351,21 @@ impl Operations {
             }
         }
         // A list reads all groups: what it shows must be durable as well.
-        let journal = self.shards.journal();
-        journal.wait(journal.latest_point()).await.ok()?;
+        journal.end_read(began).await.ok()?;
         Some(rows)
     }
 
-    /// Whether a streams group of this id is known.
-    #[must_use]
-    pub fn exists(&self, group: &str) -> bool {
-        self.known(group).is_some()
-    }
-
-    /// What is known about a group, without its description.
-    #[must_use]
-    pub fn known(&self, group: &str) -> Option<DescribedGroup> {
-        let seen = self.shards.decide(group, Input::Describe { group, include_description: false });
-        match seen.ok()?.reply? {
-            Reply::Described { entry, .. } if entry.error_code == 0 => Some(*entry),
-            _ => None,
+    /// Which of `groups` are known streams groups.
+    ///
+    /// # Errors
+    /// The code for a client when the journal fails meanwhile.
+    pub async fn known<'g>(&self, groups: impl IntoIterator<Item = &'g str>) -> Result<Vec<bool>, ErrorCode> {
+        let (known, point) = self.shards.known(groups);
+        if let Some(point) = point {
+            let durable = self.shards.journal().wait(point).await;
+            durable.map_err(|_| ErrorCode::COORDINATOR_LOAD_IN_PROGRESS)?;
         }
+        Ok(known)
     }
 
     /// One topology cleanup cycle over all shards (kip1331 §7.3); a cycle that would overlap is dropped.
@@ -336,9 +377,9 @@ impl Operations {
             tracing::warn!("Topology-description cleanup cycle skipped: previous cycle is still in flight.");
             return;
         }
+        let _over = Over(&self.cleaning);
         self.metrics.record(Sensor::CleanupCycle, 1);
         join_all((0..self.shards.len()).map(|index| self.cleanup_shard(index))).await;
-        self.cleaning.store(false, Ordering::Release);
     }
 
     async fn cleanup_shard(&self, index: usize) {
@@ -381,17 +422,17 @@ impl Operations {
         }
     }
 
-    /// Fires the timers of one shard.
-    pub fn tick(&self, index: usize) {
-        if let Ok(outcome) = self.shards.decide_in(index, None, Input::Tick) {
-            self.carry_out(outcome.now);
-            self.carry_out(outcome.after_durable);
-        }
+    /// Fires the timers of one shard; whether that could be done.
+    pub fn tick(&self, index: usize) -> bool {
+        let Ok(outcome) = self.shards.decide_in(index, None, Input::Tick) else { return false };
+        self.carry_out(outcome.now);
+        self.carry_out(outcome.after_durable);
+        true
     }
 
     /// An operator's retry: forgets a refusal and a back-off. Whether the group is known.
     pub async fn retry(&self, group: &str) -> Result<bool, JournalError> {
-        if !self.exists(group) {
+        if self.shards.known([group]).0 != [true] {
             return Ok(false);
         }
         let outcome = self.shards.decide(group, Input::Retry { group })?;
@@ -425,6 +466,15 @@ impl Operations {
                 Err(e) => tracing::warn!(error = %e, "the check of stored descriptions could not be journalled"),
             }
         }
+    }
+}
+
+/// Lowers its flag at the end, a panic's too.
+struct Over<'a>(&'a AtomicBool);
+
+impl Drop for Over<'_> {
+    fn drop(&mut self) {
+        self.0.store(false, Ordering::Release);
     }
 }
 

@@ -8,7 +8,7 @@ use streamside_coordinator::{
 };
 
 use super::clock::Clock;
-use super::journal::{Journal, JournalError, Point};
+use super::journal::{Journal, JournalError, Point, caught};
 use super::limits::SHARDS;
 
 struct Shard {
@@ -55,8 +55,7 @@ impl Shards {
     }
 
     /// Replaces all memory by what the disk holds, after a failed commit.
-    pub fn reload(&self, records: Vec<Durable>) {
-        let generation = self.journal.generation();
+    pub fn reload(&self, records: Vec<Durable>, generation: u64) {
         let config = self.config();
         for (shard, records) in self.shards.iter().zip(split(records)) {
             let mut shard = lock(shard);
@@ -105,7 +104,7 @@ impl Shards {
     /// Decides on `input` in one shard; `group` names the group whose journal position a reply waits for.
     ///
     /// # Errors
-    /// When the journal takes nothing now: nothing was applied.
+    /// When the journal takes nothing now, or the decision met a defect of ours: nothing was applied.
     pub fn decide_in<'a>(
         &self,
         index: usize,
@@ -115,7 +114,11 @@ impl Shards {
         let now = self.clock.now();
         let Some(shard) = self.shards.get(index) else { return Err(JournalError::Failed) };
         let mut shard = lock(shard);
-        let Decision { records, now: at_once, after_durable, reply } = shard.coordinator.decide(now, input);
+        let decided = caught(|| shard.coordinator.decide(now, input));
+        let Decision { records, now: at_once, after_durable, reply } = decided.map_err(|panic| {
+            tracing::error!(%panic, group, "a decision met a defect of ours; it changed nothing");
+            JournalError::Defect
+        })?;
         let durable = records.iter().any(|r| matches!(r, Record::Durable(_)));
         let generation = shard.generation;
         let mut point = Point::at(generation, 0);
@@ -125,24 +128,37 @@ impl Shards {
                 Record::Volatile(_) => None,
             }))?;
         }
-        let mut touched: Vec<streamside_coordinator::GroupId> = Vec::new();
-        for record in records {
-            if let Record::Durable(d) = &record {
-                let group = d.group();
-                if touched.last() != Some(group) {
-                    touched.push(group.clone());
-                }
-            }
-            shard.coordinator.apply(record);
-        }
-        for group in touched {
-            shard.coordinator.apply(Record::Volatile(Volatile::Journalled { group, position: point.position() }));
+        let applied = caught(|| apply(&mut shard.coordinator, records, point));
+        if let Err(panic) = applied {
+            tracing::error!(%panic, group, "a change met a defect of ours; all groups are reloaded from the journal");
+            self.journal.distrust_memory();
+            return Err(JournalError::Defect);
         }
         if let Some(group) = group {
-            point = point.max(Point::at(generation, shard.coordinator.position(group)));
+            point = point.and(Point::at(generation, shard.coordinator.position(group)));
         }
         drop(shard);
         Ok(Outcome { reply, now: at_once, after_durable, point })
+    }
+
+    /// Which of `groups` there are, as far as `point` is durable.
+    #[must_use]
+    pub fn known<'g>(&self, groups: impl IntoIterator<Item = &'g str>) -> (Vec<bool>, Option<Point>) {
+        let mut point: Option<Point> = None;
+        let known = groups.into_iter().map(|group| {
+            let shard = self.shards.get(self.shard_of(group)).map(lock)?;
+            let read = Point::at(shard.generation, shard.coordinator.position(group));
+            point = Some(point.map_or(read, |p| p.and(read)));
+            shard.coordinator.group_id(group)
+        });
+        (known.map(|id| id.is_some()).collect(), point)
+    }
+
+    /// At which epoch a group's member is, if it is one; `None`: there is no such group.
+    #[must_use]
+    pub fn member_epoch(&self, group: &str, member: &str) -> Option<Option<i32>> {
+        let shard = self.shards.get(self.shard_of(group)).map(lock)?;
+        shard.coordinator.group_id(group).map(|_| shard.coordinator.member_epoch(group, member))
     }
 
     /// The earliest timer of one shard.
@@ -192,8 +208,24 @@ impl Shards {
     }
 }
 
+fn apply(coordinator: &mut Coordinator, records: impl IntoIterator<Item = Record>, point: Point) {
+    let mut touched: Vec<streamside_coordinator::GroupId> = Vec::new();
+    for record in records {
+        if let Record::Durable(d) = &record {
+            let group = d.group();
+            if touched.last() != Some(group) {
+                touched.push(group.clone());
+            }
+        }
+        coordinator.apply(record);
+    }
+    for group in touched {
+        coordinator.apply(Record::Volatile(Volatile::Journalled { group, position: point.position() }));
+    }
+}
+
 fn lock(shard: &Mutex<Shard>) -> MutexGuard<'_, Shard> {
-    // A panic inside `decide` leaves the state as it was: only `apply` changes it, record by record.
+    // Panics are caught where a decision is made and where it is applied; none leaves a shard half changed.
     shard.lock().unwrap_or_else(std::sync::PoisonError::into_inner)
 }
 

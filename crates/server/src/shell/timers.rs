@@ -17,8 +17,10 @@ pub async fn tick(shards: SharedShards, operations: Arc<Operations>) {
         for index in 0..shards.len() {
             if let Some(at) = shards.next_deadline(index) {
                 if at <= now {
-                    operations.tick(index);
-                    next = next.min(Instant::now() + TICK_PAUSE_MIN);
+                    // What cannot be done now is tried again a little later.
+                    if operations.tick(index) {
+                        next = next.min(Instant::now() + TICK_PAUSE_MIN);
+                    }
                 } else {
                     next = next.min(shards.clock().instant(at));
                 }

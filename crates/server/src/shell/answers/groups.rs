@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use bytes::BytesMut;
+use streamside_coordinator::description::PreparedPush;
 use streamside_coordinator::group::describe::passes_filters;
-use streamside_coordinator::{ClientContext, Input, Reply};
+use streamside_coordinator::{ClientContext, Compat, Config, Input, Reply};
+use streamside_wire::Reader;
 use streamside_wire::error_code::ErrorCode;
 use streamside_wire::messages::delete_groups::{DeleteGroupsRequest, DeleteGroupsResponse};
 use streamside_wire::messages::describe_groups::{
@@ -17,10 +19,11 @@ use streamside_wire::messages::streams_group_topology_description_update::{
     StreamsGroupTopologyDescriptionUpdateRequest, StreamsGroupTopologyDescriptionUpdateResponse,
 };
 
-use super::{AnswerTo, Handled, Request, decode};
+use super::{AnswerTo, DEFECT, Handled, Request, decode, fitting};
 use crate::metrics::Api;
 use crate::shell::context::Context;
-use crate::shell::limits::GROUPS_PER_REQUEST;
+use crate::shell::limits::{GROUPS_PER_REQUEST, HEARTBEAT_BYTES, LARGE_REQUEST_BYTES, PUSH_WIRE_FACTOR};
+use crate::shell::operations::Push;
 
 /// All operations of a group resource: what a caller may do where there is no authorizer (recorded from Kafka 4.4.0).
 pub(super) const ALL_GROUP_OPERATIONS: i32 = 3400;
@@ -35,11 +38,15 @@ pub(super) fn heartbeat(
     output: &mut BytesMut,
 ) -> Handled {
     let began = context.metrics.start();
+    let to = request.answer_to();
+    if request.body.len() > HEARTBEAT_BYTES {
+        context.metrics.limit_hit("heartbeat_bytes");
+        return to.done(output, &too_long(request.body.len()));
+    }
     let body: StreamsGroupHeartbeatRequest<'_> = match decode(&request) {
         Ok(body) => body,
         Err(reason) => return Handled::Close(reason),
     };
-    let to = request.answer_to();
     let client = ClientContext { client_id, client_host };
     let input = Input::Heartbeat { request: &body, version: request.version, client };
     let outcome = match context.shards.decide(&body.group_id, input) {
@@ -47,7 +54,11 @@ pub(super) fn heartbeat(
         Err(_) => return to.done(output, &not_now()),
     };
     context.operations.carry_out(outcome.now);
-    let Some(Reply::Heartbeat(response)) = outcome.reply else { return to.done(output, &not_now()) };
+    let Some(Reply::Heartbeat(mut response)) = outcome.reply else { return to.done(output, &not_now()) };
+    response.error_message = response.error_message.map(fitting);
+    for status in response.status.iter_mut().flatten() {
+        status.status_detail = fitting(std::mem::take(&mut status.status_detail));
+    }
     if response.topology_description_required {
         context.metrics.solicited();
     }
@@ -73,6 +84,14 @@ pub(super) fn heartbeat(
     }))
 }
 
+fn too_long(bytes: usize) -> StreamsGroupHeartbeatResponse<'static> {
+    StreamsGroupHeartbeatResponse {
+        error_code: ErrorCode::INVALID_REQUEST.0,
+        error_message: Some(format!("A heartbeat of {bytes} bytes; at most {HEARTBEAT_BYTES} are accepted.")),
+        ..StreamsGroupHeartbeatResponse::default()
+    }
+}
+
 /// Trouble of our own: retriable for Java clients, and never -1, 69, 15 or 16 (docs/differences.md).
 fn not_now() -> StreamsGroupHeartbeatResponse<'static> {
     StreamsGroupHeartbeatResponse {
@@ -81,16 +100,42 @@ fn not_now() -> StreamsGroupHeartbeatResponse<'static> {
     }
 }
 
-/// StreamsGroupTopologyDescriptionUpdate.
+/// StreamsGroupTopologyDescriptionUpdate. The payload is converted here and now, so that nothing holds more of it than
+/// a plugin is given.
 pub(super) fn push(context: &Arc<Context>, request: Request<'_>) -> Handled {
-    let body: StreamsGroupTopologyDescriptionUpdateRequest = match decode(&request) {
-        Ok(body) => body,
+    let config = context.shards.config();
+    let most = config.limits.description_max_bytes.saturating_mul(PUSH_WIRE_FACTOR).saturating_add(LARGE_REQUEST_BYTES);
+    let push = if config.compat == Compat::Streamside && request.body.len() > most {
+        oversized(&request, &config)
+    } else {
+        decode(&request).map(|body: StreamsGroupTopologyDescriptionUpdateRequest| {
+            let payload = PreparedPush::prepare(&body, &config.limits, config.compat);
+            Push { group: body.group_id, member: body.member_id, topology_epoch: body.topology_epoch, payload }
+        })
+    };
+    let push = match push {
+        Ok(push) => push,
         Err(reason) => return Handled::Close(reason),
     };
     later(context, Api::StreamsGroupTopologyDescriptionUpdate, request.answer_to(), |context, to| async move {
-        let (error_code, error_message) = context.operations.push(body).await;
-        to.frame(&StreamsGroupTopologyDescriptionUpdateResponse { error_code, error_message, ..Default::default() })
+        let (error_code, error_message) = context.operations.push(push).await;
+        to.frame(&StreamsGroupTopologyDescriptionUpdateResponse {
+            error_code,
+            error_message: error_message.map(fitting),
+            ..Default::default()
+        })
     })
+}
+
+/// A push whose description is not read at all.
+fn oversized(request: &Request<'_>, config: &Config) -> Result<Push, String> {
+    let mut head = Reader::new(request.body);
+    let mut text = || head.string(true).map(|text| text.unwrap_or_default().into_owned());
+    let ids = text().and_then(|group| Ok((group, text()?)));
+    let (group, member) = ids.map_err(|e| request.malformed(e))?;
+    let topology_epoch = head.i32().map_err(|e| request.malformed(e))?;
+    let payload = PreparedPush::oversized(request.body.len(), &config.limits);
+    Ok(Push { group, member, topology_epoch, payload })
 }
 
 /// StreamsGroupDescribe.
@@ -107,7 +152,11 @@ pub(super) fn describe(context: &Arc<Context>, request: Request<'_>) -> Handled 
     }
     later(context, Api::StreamsGroupDescribe, request.answer_to(), |context, to| async move {
         let operations = if body.include_authorized_operations { ALL_GROUP_OPERATIONS } else { NOT_ASKED };
-        let groups = context.operations.describe(body.group_ids, body.include_topology_description, operations).await;
+        let mut groups =
+            context.operations.describe(body.group_ids, body.include_topology_description, operations).await;
+        for group in &mut groups {
+            group.error_message = group.error_message.take().map(fitting);
+        }
         to.frame(&StreamsGroupDescribeResponse { groups, ..Default::default() })
     })
 }
@@ -125,7 +174,10 @@ pub(super) fn delete(context: &Arc<Context>, request: Request<'_>) -> Handled {
         ));
     }
     later(context, Api::DeleteGroups, request.answer_to(), |context, to| async move {
-        let results = context.operations.delete(body.groups_names, to.version).await;
+        let mut results = context.operations.delete(body.groups_names, to.version).await;
+        for result in &mut results {
+            result.error_message = result.error_message.take().map(fitting);
+        }
         to.frame(&DeleteGroupsResponse { results, ..Default::default() })
     })
 }
@@ -163,17 +215,20 @@ pub(super) fn describe_classic(context: &Arc<Context>, request: Request<'_>) -> 
         Ok(body) => body,
         Err(reason) => return Handled::Close(reason),
     };
+    if body.groups.len() > GROUPS_PER_REQUEST {
+        return Handled::Close(format!("describe of {} groups; {GROUPS_PER_REQUEST} are the limit", body.groups.len()));
+    }
     later(context, Api::DescribeGroups, request.answer_to(), |context, to| async move {
-        let known: Vec<bool> = body.groups.iter().map(|g| context.operations.exists(g)).collect();
-        let groups = body.groups.into_iter().zip(known).map(|(group_id, known)| {
+        let known = context.operations.known(body.groups.iter().map(String::as_str)).await;
+        let groups = body.groups.into_iter().enumerate().map(|(place, group_id)| {
             let mut group = ClassicGroup { group_state: "Dead".to_owned(), ..Default::default() };
-            if to.version >= 6 {
+            let known = known.as_ref().map(|known| known.get(place) == Some(&true));
+            if let Err(code) = known {
+                group.error_code = code.0;
+            } else if to.version >= 6 {
                 group.error_code = ErrorCode::GROUP_ID_NOT_FOUND.0;
-                group.error_message = Some(if known {
-                    format!("Group {group_id} is not a classic group.")
-                } else {
-                    format!("Group {group_id} not found.")
-                });
+                let what = if known == Ok(true) { "is not a classic group." } else { "not found." };
+                group.error_message = Some(fitting(format!("Group {group_id} {what}")));
             }
             if body.include_authorized_operations && group.error_code == 0 {
                 group.authorized_operations = ALL_GROUP_OPERATIONS;
@@ -202,7 +257,7 @@ where
     Handled::Later(Box::pin(async move {
         match task.await {
             Ok(answer) => answer,
-            Err(e) if e.is_panic() => Err("a request met a defect of ours; see the log".to_owned()),
+            Err(e) if e.is_panic() => Err(DEFECT.to_owned()),
             Err(_) => Err("shutting down".to_owned()),
         }
     }))

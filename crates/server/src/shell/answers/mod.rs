@@ -38,10 +38,10 @@ use streamside_wire::messages::offset_fetch::OffsetFetchRequest;
 use streamside_wire::messages::streams_group_describe::StreamsGroupDescribeRequest;
 use streamside_wire::messages::streams_group_heartbeat::StreamsGroupHeartbeatRequest;
 use streamside_wire::messages::streams_group_topology_description_update::StreamsGroupTopologyDescriptionUpdateRequest;
-use streamside_wire::{Message, Reader};
+use streamside_wire::{MAX_STRING_BYTES, Message, Reader};
 
-use super::context::Context;
-use super::limits::{DECODED_HEAP_FACTOR, DECODED_HEAP_FLOOR};
+use super::context::{Context, HeldBytes};
+use super::limits::{DECODED_HEAP_CEILING, DECODED_HEAP_FACTOR, DECODED_HEAP_FLOOR};
 
 /// An answer that takes time: the whole frame, or why the connection is closed instead.
 pub type Pending = Pin<Box<dyn Future<Output = Result<BytesMut, String>> + Send>>;
@@ -201,8 +201,42 @@ pub(super) fn handle(context: &Arc<Context>, bytes: &[u8], client_host: &str, ou
     }
 }
 
+/// Answers one large request, `frame` with its length, on a thread of its own, when its turn comes.
+pub(super) fn handle_large(context: &Arc<Context>, frame: Vec<u8>, client_host: &str) -> Pending {
+    let held = HeldBytes::new(&context.partial_bytes, frame.len());
+    let (context, client_host) = (Arc::clone(context), client_host.to_owned());
+    Box::pin(async move {
+        let Ok(turn) = Arc::clone(&context.large).acquire_owned().await else { return Err("shutting down".to_owned()) };
+        let work = tokio::task::spawn_blocking(move || {
+            let mut output = BytesMut::new();
+            let handled = handle(&context, frame.get(4..).unwrap_or_default(), &client_host, &mut output);
+            drop((frame, held, turn));
+            (handled, output)
+        });
+        match work.await {
+            Ok((Handled::Done, output)) => Ok(output),
+            Ok((Handled::Later(pending), _)) => pending.await,
+            Ok((Handled::Close(reason), _)) => Err(reason),
+            Err(_) => Err(DEFECT.to_owned()),
+        }
+    })
+}
+
+/// What the log says of a connection whose request panicked.
+pub(super) const DEFECT: &str = "a request met a defect of ours; see the log";
+
+/// A text as it fits into an answer: an id or a name that it repeats may be as long as a text may be.
+pub(super) fn fitting(mut text: String) -> String {
+    if text.len() > MAX_STRING_BYTES {
+        text.truncate(text.floor_char_boundary(MAX_STRING_BYTES - '…'.len_utf8()));
+        text.push('…');
+    }
+    text
+}
+
 fn heap_limit(wire_bytes: usize) -> usize {
-    wire_bytes.saturating_mul(DECODED_HEAP_FACTOR).max(DECODED_HEAP_FLOOR)
+    let ceiling = DECODED_HEAP_CEILING.max(wire_bytes.saturating_mul(2));
+    wire_bytes.saturating_mul(DECODED_HEAP_FACTOR).clamp(DECODED_HEAP_FLOOR, ceiling)
 }
 
 /// Decodes a body; bytes after its end are ignored, as Kafka ignores them.

@@ -169,12 +169,12 @@ fn check_member(context: &Arc<Context>, group: &str, member: Option<&str>, epoch
     if member.is_none() && epoch < 0 {
         return ErrorCode::NONE;
     }
-    let Some(group) = context.operations.known(group) else { return ErrorCode::NONE };
-    let Some(member) = member else { return ErrorCode::UNKNOWN_SERVER_ERROR };
-    match group.members.iter().find(|m| m.member_id == member) {
-        None => ErrorCode::UNKNOWN_MEMBER_ID,
-        Some(member) if member.member_epoch != epoch => ErrorCode::STALE_MEMBER_EPOCH,
-        Some(_) => ErrorCode::NONE,
+    let Some(known) = context.shards.member_epoch(group, member.unwrap_or_default()) else { return ErrorCode::NONE };
+    match (member, known) {
+        (None, _) => ErrorCode::UNKNOWN_SERVER_ERROR,
+        (_, None) => ErrorCode::UNKNOWN_MEMBER_ID,
+        (_, Some(known)) if known != epoch => ErrorCode::STALE_MEMBER_EPOCH,
+        _ => ErrorCode::NONE,
     }
 }
 
