@@ -91,8 +91,24 @@ enum Handle {
 
 struct State {
     handle: Handle,
+    /// Which file it is that is open.
+    identity: Option<Identity>,
     tried: Option<Instant>,
     closed: bool,
+}
+
+/// Device and inode: another file of the same name is another file.
+type Identity = (u64, u64);
+
+#[cfg(unix)]
+fn identity(path: &Path) -> Option<Identity> {
+    use std::os::unix::fs::MetadataExt as _;
+    fs::metadata(path).ok().map(|m| (m.dev(), m.ino()))
+}
+
+#[cfg(not(unix))]
+fn identity(path: &Path) -> Option<Identity> {
+    fs::metadata(path).ok().map(|_| (0, 0))
 }
 
 pub(super) struct StoreFile {
@@ -121,7 +137,7 @@ impl StoreFile {
             // So that the file's name survives power loss as well.
             fs::File::open(folder).and_then(|f| f.sync_all()).map_err(|e| from_io(folder, &e))?;
         }
-        let state = State { handle: Handle::Open(db), tried: None, closed: false };
+        let state = State { handle: Handle::Open(db), identity: identity(&path), tried: None, closed: false };
         Ok(StoreFile { path, opener, state: RwLock::new(state), broken: AtomicBool::new(false) })
     }
 
@@ -146,13 +162,16 @@ impl StoreFile {
     }
 
     /// One transaction, safe on the disk when this returns `Ok`. `work` says whether there is anything to commit.
-    /// After an error nothing or all of it may be in the file.
+    /// After an error nothing or all of it may be in the file. A file that was removed or replaced while it is open takes
+    /// nothing more: it would be lost.
     pub(super) fn write<T>(
         &self,
         mut work: impl FnMut(&WriteTransaction) -> Result<(T, bool), redb::Error>,
     ) -> Result<T, Trouble> {
+        let opened = self.state.read().unwrap_or_else(PoisonError::into_inner).identity;
         self.twice(|handle| {
             let db = match handle {
+                Handle::Open(_) if identity(&self.path) != opened => return Err(Failed::Told(gone())),
                 Handle::Open(db) => db,
                 Handle::ReadOnly(_, trouble) | Handle::Shut(trouble) => {
                     return Err(Failed::Told(trouble.clone()));
@@ -166,6 +185,7 @@ impl StoreFile {
     pub(super) fn writable(&self) -> Result<(), Trouble> {
         let state = self.state.read().unwrap_or_else(PoisonError::into_inner);
         match &state.handle {
+            Handle::Open(_) if identity(&self.path) != state.identity => Err(gone()),
             Handle::Open(_) => Ok(()),
             Handle::ReadOnly(_, trouble) | Handle::Shut(trouble) => Err(trouble.clone()),
         }
@@ -244,9 +264,14 @@ impl StoreFile {
                 Err(_) => Handle::Shut(trouble),
             },
         };
+        state.identity = identity(&self.path);
         state.tried = (!matches!(state.handle, Handle::Open(_))).then(Instant::now);
         self.broken.store(false, Ordering::Release);
     }
+}
+
+fn gone() -> Trouble {
+    Trouble { full: false, text: "the store's file is gone or is another one".to_owned() }
 }
 
 fn shut() -> Trouble {

@@ -317,6 +317,24 @@ fn whichever_write_fails_nothing_acknowledged_is_lost_and_the_store_goes_on() {
 }
 
 #[test]
+fn a_file_that_is_taken_away_or_replaced_takes_nothing_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let bench = Bench::new(dir.path(), &[]);
+    bench.set("a", 0, b"one", 1).unwrap();
+    let (file, away) = (dir.path().join("descriptions.redb"), dir.path().join("away"));
+    std::fs::rename(&file, &away).unwrap();
+    let refused = bench.set("b", 0, b"two", 2).unwrap_err();
+    assert!(refused.to_string().contains("the store's file is gone or is another one"), "{refused}");
+    assert!(bench.health().is_err());
+    assert_eq!(bench.get("a", 0), some(b"one"), "what was read before is");
+    std::fs::write(&file, b"").unwrap();
+    assert!(bench.set("b", 0, b"two", 2).is_err());
+    std::fs::rename(&away, &file).unwrap();
+    bench.set("b", 0, b"two", 3).unwrap();
+    assert_eq!((bench.get("b", 0), bench.health()), (some(b"two"), Ok(())));
+}
+
+#[test]
 fn errors_at_start_say_what_to_do() {
     let folder = tempfile::tempdir().unwrap();
     let open = |folder: &Path| {

@@ -382,10 +382,10 @@ fn open_database(path: &Path, absent: Absent) -> Result<OpenFile, JournalError> 
     let error = |reason: String| JournalError::Open { path: path.to_path_buf(), reason };
     let mut builder = redb::Builder::new();
     builder.set_cache_size(JOURNAL_CACHE_BYTES);
-    let opened = caught(|| match absent {
-        Absent::Make => builder.create(path),
-        Absent::Refuse => builder.open(path),
-    });
+    if absent == Absent::Make && !path.exists() {
+        make_database(path, &builder).map_err(|e| error(e.to_string()))?;
+    }
+    let opened = caught(|| builder.open(path));
     let database = opened.map_err(|_| error("it is damaged".to_owned()))?.map_err(|e| match e {
         redb::DatabaseError::DatabaseAlreadyOpen => error("another process has it open".to_owned()),
         redb::DatabaseError::UpgradeRequired(v) => {
@@ -394,6 +394,22 @@ fn open_database(path: &Path, absent: Absent) -> Result<OpenFile, JournalError> 
         e => error(e.to_string()),
     })?;
     Ok(OpenFile { database, identity: identity(path) })
+}
+
+/// Makes the file under another name first: what has the journal's name was whole once, so that an empty file is never
+/// taken for a new one.
+fn make_database(path: &Path, builder: &redb::Builder) -> Result<(), redb::Error> {
+    let fresh = path.with_extension("new");
+    match std::fs::remove_file(&fresh) {
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => return Err(e.into()),
+        _ => drop(builder.create(&fresh)?),
+    }
+    std::fs::rename(&fresh, path)?;
+    // So that the file's name survives power loss as well.
+    if let Some(folder) = path.parent() {
+        std::fs::File::open(folder)?.sync_all()?;
+    }
+    Ok(())
 }
 
 #[cfg(unix)]
@@ -491,4 +507,99 @@ fn commit(database: &Database, entries: &[Entry]) -> Result<(), String> {
         }
     }
     transaction.commit().map_err(|e| e.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use streamside_coordinator::Durable;
+    use streamside_coordinator::group::GroupMetadata;
+    use tokio::sync::mpsc;
+
+    use super::*;
+
+    fn open(folder: &Path) -> Result<(Journal, mpsc::UnboundedReceiver<()>), JournalError> {
+        let (failed, failures) = mpsc::unbounded_channel();
+        let metrics = Arc::new(Metrics::new("standalone", None, "c"));
+        Ok((Journal::open(folder, failed, metrics)?, failures))
+    }
+
+    fn record(group: &str) -> Durable {
+        Durable::Group { group: Arc::from(group), value: Some(GroupMetadata::default()) }
+    }
+
+    fn groups(records: &[Durable]) -> Vec<&str> {
+        records.iter().map(|r| &**r.group()).collect()
+    }
+
+    #[test]
+    fn a_reply_that_read_two_generations_waits_for_the_older() {
+        let (old, new) = (Point::at(1, 9), Point::at(2, 3));
+        assert_eq!((old.and(new), new.and(old)), (old, old));
+        assert_eq!(old.and(Point::at(1, 4)), old);
+    }
+
+    #[tokio::test]
+    async fn a_file_that_is_gone_is_no_success_and_is_not_made_anew() {
+        let dir = tempfile::tempdir().unwrap();
+        let (journal, mut failures) = open(dir.path()).unwrap();
+        let point = journal.submit([record("a")].iter()).unwrap();
+        journal.wait(point).await.unwrap();
+        let began = journal.begin_read().unwrap();
+        let (file, away) = (dir.path().join("journal.redb"), dir.path().join("away"));
+        std::fs::rename(&file, &away).unwrap();
+
+        let lost = journal.submit([record("b")].iter()).unwrap();
+        assert!(matches!(journal.wait(lost).await, Err(JournalError::Failed)));
+        assert!(matches!(journal.end_read(began).await, Err(JournalError::Failed)), "a read across the failure");
+        assert_eq!(journal.begin_read(), None, "memory is ahead of the disk");
+        assert!(matches!(journal.submit([record("c")].iter()), Err(JournalError::Failed)));
+        failures.recv().await.unwrap();
+
+        let reloading = journal.clone();
+        let reload = tokio::task::spawn_blocking(move || {
+            let mut restored = Vec::new();
+            reloading.reload(|records, generation| restored = vec![(records, generation)]);
+            restored
+        });
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        assert!(!file.exists() && !reload.is_finished());
+        std::fs::rename(&away, &file).unwrap();
+        let restored = reload.await.unwrap();
+        assert_eq!((groups(&restored[0].0), restored[0].1), (vec!["a"], 1));
+        let point = journal.submit([record("d")].iter()).unwrap();
+        journal.wait(point).await.unwrap();
+        assert_eq!(groups(&journal.read_all().unwrap()), ["a", "d"]);
+    }
+
+    #[tokio::test]
+    async fn memory_that_is_distrusted_is_reloaded_once() {
+        let dir = tempfile::tempdir().unwrap();
+        let (journal, mut failures) = open(dir.path()).unwrap();
+        let point = journal.submit([record("a")].iter()).unwrap();
+        journal.wait(point).await.unwrap();
+        journal.distrust_memory();
+        assert!(matches!(journal.wait(point).await, Err(JournalError::Failed)));
+        failures.recv().await.unwrap();
+        let mut times = 0;
+        // A restore that panics is tried again; once memory is good a second call does nothing.
+        journal.reload(|_, _| {
+            times += 1;
+            assert!(times > 1, "the first time fails");
+        });
+        journal.reload(|_, _| times += 1);
+        assert_eq!((times, journal.healthy()), (2, true));
+    }
+
+    #[test]
+    fn an_empty_file_is_not_a_new_one() {
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("journal.redb"), b"").unwrap();
+        assert_eq!(open(dir.path()).err().map(|e| e.kind()), Some("open"));
+        // What a start that was cut off left behind is no reason to refuse.
+        std::fs::remove_file(dir.path().join("journal.redb")).unwrap();
+        std::fs::write(dir.path().join("journal.new"), b"half").unwrap();
+        assert!(open(dir.path()).is_ok());
+    }
 }

@@ -42,6 +42,8 @@ pub const HEARTBEAT_BYTES: usize = 4 << 20;
 /// A push may have this many times `streamside.description.max.bytes` on the wire: doubles and fields that a node of
 /// its type does not have are dropped before the limit counts.
 pub const PUSH_WIRE_FACTOR: usize = 8;
+/// Groups of one describe that are looked at before others get the worker.
+pub const DECISIONS_IN_A_ROW: usize = 64;
 /// Timers that one tick may fire in one shard before it lets others in.
 pub const TICK_PAUSE_MIN: Duration = Duration::from_millis(10);
 /// Resources that one DescribeConfigs or IncrementalAlterConfigs may name; an answer is a hundred times its request.

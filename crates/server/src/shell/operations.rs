@@ -19,7 +19,7 @@ use streamside_wire::messages::streams_group_describe::DescribedGroup;
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::journal::{JournalError, Point};
-use super::limits::{OPERATION_PATIENCE, OPERATIONS_IN_FLIGHT};
+use super::limits::{DECISIONS_IN_A_ROW, OPERATION_PATIENCE, OPERATIONS_IN_FLIGHT};
 use super::shards::{Outcome, SharedShards};
 use crate::metrics::{Metrics, PluginOp};
 
@@ -204,7 +204,10 @@ impl Operations {
         let mut entries = Vec::with_capacity(split.ids.len());
         let mut reads = Vec::new();
         let mut point: Option<Point> = None;
-        for group in split.ids {
+        for (place, group) in split.ids.into_iter().enumerate() {
+            if place % DECISIONS_IN_A_ROW == DECISIONS_IN_A_ROW - 1 {
+                tokio::task::yield_now().await;
+            }
             let entry = match self.shards.decide(group, Input::Describe { group, include_description: include }) {
                 Ok(outcome) => {
                     self.carry_out(outcome.now);

@@ -1,7 +1,7 @@
 //! The coordinator's shards: `decide`, journal, `apply` under one short lock, and nothing else under it.
 
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, RwLock, TryLockError};
 
 use streamside_coordinator::{
     Config, Coordinator, Decision, Durable, Effect, Input, Millis, Now, OpId, Record, Reply, Volatile,
@@ -161,10 +161,16 @@ impl Shards {
         shard.coordinator.group_id(group).map(|_| shard.coordinator.member_epoch(group, member))
     }
 
-    /// The earliest timer of one shard.
+    /// The earliest timer of one shard. `None` as well while a decision is under way in it: whoever looks at all shards
+    /// must not wait for one.
     #[must_use]
     pub fn next_deadline(&self, index: usize) -> Option<Millis> {
-        self.shards.get(index).and_then(|s| lock(s).coordinator.next_deadline())
+        let shard = match self.shards.get(index)?.try_lock() {
+            Ok(shard) => shard,
+            Err(TryLockError::Poisoned(shard)) => shard.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        shard.coordinator.next_deadline()
     }
 
     /// Runs `look` on every shard's coordinator in turn; it must be short.
