@@ -301,6 +301,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             self.frame_began = None;
             match answers::handle(&self.context, request, &self.client_host, output) {
                 Handled::Done => {}
+                Handled::Ready(Ok(answer)) => output.extend_from_slice(&answer),
+                Handled::Ready(Err(reason)) => {
+                    turn = Some(Turn::End(End::Refused { reason }));
+                    break;
+                }
                 Handled::Later(pending) => {
                     turn = Some(Turn::Later(pending));
                     break;

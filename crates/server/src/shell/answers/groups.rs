@@ -1,6 +1,7 @@
 //! The APIs that Streamside owns, and the two lists of groups.
 
 use std::sync::Arc;
+use std::task::{Context as TaskContext, Poll, Waker};
 
 use bytes::BytesMut;
 use streamside_coordinator::description::PreparedPush;
@@ -240,7 +241,8 @@ pub(super) fn describe_classic(context: &Arc<Context>, request: Request<'_>) -> 
     })
 }
 
-/// Runs what takes several steps on its own task: it goes on when the client goes away.
+/// Runs what takes several steps on its own task, so that it goes on when the client goes away; what needs not wait for
+/// anything after all (a describe of what is on disk and in memory) is done at once instead.
 pub(super) fn later<F, Fut>(context: &Arc<Context>, api: Api, to: AnswerTo, work: F) -> Handled
 where
     F: FnOnce(Arc<Context>, AnswerTo) -> Fut,
@@ -249,11 +251,16 @@ where
     let began = context.metrics.start();
     let metrics = Arc::clone(&context.metrics);
     let work = work(Arc::clone(context), to);
-    let task = tokio::spawn(async move {
+    let mut work = Box::pin(async move {
         let answer = work.await;
         metrics.request(api, began);
         answer
     });
+    // Nobody is woken by this poll: a task polls again at once where it was not enough.
+    if let Poll::Ready(answer) = work.as_mut().poll(&mut TaskContext::from_waker(Waker::noop())) {
+        return Handled::Ready(answer);
+    }
+    let task = tokio::spawn(work);
     Handled::Later(Box::pin(async move {
         match task.await {
             Ok(answer) => answer,

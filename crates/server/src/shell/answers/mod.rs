@@ -50,6 +50,8 @@ pub type Pending = Pin<Box<dyn Future<Output = Result<BytesMut, String>> + Send>
 pub enum Handled {
     /// The answer's frame was appended to the output.
     Done,
+    /// The answer's whole frame, or why the connection is closed instead.
+    Ready(Result<BytesMut, String>),
     /// The answer comes later.
     Later(Pending),
     /// Close, and log this.
@@ -215,6 +217,7 @@ pub(super) fn handle_large(context: &Arc<Context>, frame: Vec<u8>, client_host: 
         });
         match work.await {
             Ok((Handled::Done, output)) => Ok(output),
+            Ok((Handled::Ready(answer), _)) => answer,
             Ok((Handled::Later(pending), _)) => pending.await,
             Ok((Handled::Close(reason), _)) => Err(reason),
             Err(_) => Err(DEFECT.to_owned()),
