@@ -19,8 +19,7 @@ use crate::record::{Durable, MemberId, Record};
 
 /// The described entry, without authorized operations and description.
 pub(super) fn describe(group: &Group, config: &Config) -> DescribedGroup {
-    let mut members: Vec<&Member> = group.members.values().collect();
-    members.sort_unstable_by_key(|m| &m.id);
+    let members = group.members_in_order(config.compat);
     DescribedGroup {
         group_id: group.id.as_ref().to_owned(),
         group_state: group.state().name().to_owned(),

@@ -1,16 +1,18 @@
 //! A group and its members in memory, and how records change them.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use super::change::{GroupChange, TaskOffsets};
+use super::hash_order;
 use super::metadata::{GroupMetadata, MemberMetadata, TargetMetadata};
 use super::owners::Owners;
 use super::settings::{Effective, GroupSettings};
 use super::stored_topology::StoredTopology;
 use super::tasks::{CurrentAssignment, MemberState, Tasks};
 use super::topics::Configured;
-use crate::config::Config;
+use crate::config::{Compat, Config};
 use crate::facts::GroupFacts;
 use crate::input::Millis;
 use crate::record::{GroupId, MemberId};
@@ -59,12 +61,15 @@ pub(super) struct Member {
     /// Offsets that it reported.
     pub(super) offsets: Option<Arc<TaskOffsets>>,
     pub(super) end_offsets: Option<Arc<TaskOffsets>>,
+    /// How many members had come before it.
+    pub(super) arrival: u64,
 }
 
 impl Member {
-    fn new(id: MemberId) -> Self {
+    fn new(id: MemberId, arrival: u64) -> Self {
         Self {
             id,
+            arrival,
             metadata: MemberMetadata::default(),
             current: CurrentAssignment::default(),
             session_until: None,
@@ -95,6 +100,9 @@ pub(super) struct Group {
     pub(super) target_metadata: TargetMetadata,
     pub(super) target: HashMap<MemberId, Arc<Tasks>>,
     pub(super) members: HashMap<MemberId, Member>,
+    /// How many members have come, and how many there were at most at one time.
+    arrivals: u64,
+    most_members: usize,
     /// Static members by instance id.
     pub(super) statics: HashMap<Arc<str>, MemberId>,
     pub(super) owners: Owners,
@@ -118,6 +126,8 @@ impl Group {
             target_metadata: TargetMetadata::default(),
             target: HashMap::new(),
             members: HashMap::new(),
+            arrivals: 0,
+            most_members: 0,
             statics: HashMap::new(),
             owners: Owners::default(),
             configured: None,
@@ -200,10 +210,25 @@ impl Group {
         if self.members.contains_key(id) {
             return false;
         }
-        let member = Member::new(id.clone());
+        let member = Member::new(id.clone(), self.arrivals);
+        self.arrivals += 1;
         count(&mut self.stable_at, &member.current);
         self.members.insert(id.clone(), member);
+        self.most_members = self.most_members.max(self.members.len());
         true
+    }
+
+    /// All members in the order in which they are shown: of ids, or of Kafka's table (D8).
+    pub(super) fn members_in_order(&self, compat: Compat) -> Vec<&Member> {
+        let mut members: Vec<&Member> = self.members.values().collect();
+        match compat {
+            Compat::Streamside => members.sort_unstable_by_key(|m| &m.id),
+            Compat::Kafka => {
+                let places = hash_order::member_places(self.most_members);
+                members.sort_unstable_by_key(|m| (hash_order::member_place(&m.id, places), Reverse(m.arrival)));
+            }
+        }
+        members
     }
 
     /// Removes a member. The target keeps what it has for it until its own tombstone.
