@@ -70,6 +70,15 @@ fn misbehaving() -> Profile {
     Profile { setup: harness(), scenarios: selected(&fits, |s| needs(s, "test-plugin")) }
 }
 
+/// Topics that the scenarios of `scenarios-own` find, where they are tagged `given-topics`.
+const GIVEN_TOPICS: &str = "one:1,two:2,three:3,six:6,app-rep:3,app-rep2:3,app-log:3,app-log1:1";
+
+/// What was recorded from a broker for this project: `scenarios-own`.
+fn own() -> Profile {
+    let scenarios = load(&tests_folder().join("scenarios-own")).unwrap();
+    Profile { setup: harness().set("streamside.topics", GIVEN_TOPICS), scenarios }
+}
+
 /// The same, cleaning up every second.
 fn misbehaving_with_fast_expiry() -> Profile {
     let fits = Selection::provides(&["test-plugin", "fast-expiry"]).with(&["expiry"]);
@@ -101,6 +110,11 @@ fn all_pass(profile: Profile) {
 #[test]
 fn kafka_mode_with_a_store() {
     all_pass(with_store());
+}
+
+#[test]
+fn kafka_mode_with_given_topics_as_recorded_for_this_project() {
+    all_pass(own());
 }
 
 #[test]

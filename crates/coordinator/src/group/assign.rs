@@ -7,6 +7,7 @@ use thiserror::Error;
 use super::change::TaskOffsets;
 use super::tasks::{AssignedTasks, SubtopologyId, Tasks};
 use super::topics::ConfiguredSubtopology;
+use crate::config::Compat;
 use crate::record::MemberId;
 
 /// A member as an assignor sees it.
@@ -25,12 +26,14 @@ pub struct InputMember<'a> {
 /// What an assignment is made from.
 #[derive(Debug)]
 pub struct Input<'a> {
-    /// In the order of their ids.
+    /// In the order of their ids, or of Kafka's table.
     pub members: Vec<InputMember<'a>>,
     /// With their numbers of tasks.
     pub subtopologies: &'a BTreeMap<SubtopologyId, ConfiguredSubtopology>,
     /// How many standbys a stateful task should have.
     pub standbys: i32,
+    /// Whose order decides between equals.
+    pub ties: Compat,
 }
 
 /// An assignor found no way.

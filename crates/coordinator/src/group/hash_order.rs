@@ -24,6 +24,15 @@ pub(super) fn ordered<'a>(compat: Compat, keys: impl IntoIterator<Item = &'a str
     keys
 }
 
+/// Each key once, by a table of as many places as the next power of two from `places` has.
+pub(super) fn in_table<'a>(keys: impl IntoIterator<Item = &'a str>, places: usize) -> Vec<&'a str> {
+    let mut seen = BTreeSet::new();
+    let mut keys: Vec<&str> = keys.into_iter().filter(|key| seen.insert(*key)).collect();
+    let places = places.next_power_of_two();
+    keys.sort_by_key(|key| place(key, places));
+    keys
+}
+
 fn place(key: &str, places: usize) -> usize {
     let hash = hash(key);
     usize::try_from(hash ^ (hash >> 16)).unwrap_or(0) & (places - 1)

@@ -159,6 +159,7 @@ impl<'a> Beat<'_, 'a, '_> {
             }),
             configured: &ready.configured,
             standbys: settings.num_standby_replicas(),
+            ties: config.compat,
             epoch: group_epoch,
         };
         let course = self.course(&plan, delayed, &mut records)?;

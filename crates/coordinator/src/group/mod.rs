@@ -29,6 +29,7 @@ pub mod describe;
 mod endpoints;
 mod hash_order;
 mod heartbeat;
+mod java_queue;
 mod leave;
 mod member;
 pub mod metadata;

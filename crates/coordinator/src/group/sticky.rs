@@ -5,7 +5,10 @@ use std::cmp::Ordering;
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::assign::{AssignError, Assignor, Input};
+use super::hash_order::{in_table, ordered};
+use super::java_queue::JavaQueue;
 use super::tasks::{SubtopologyId, TaskSet, Tasks};
+use crate::config::Compat;
 use crate::record::MemberId;
 
 /// The `sticky` assignor.
@@ -211,11 +214,49 @@ impl<'a> Placement<'a> {
             }
         }
         rest.sort_unstable();
+        if self.input.ties == Compat::Kafka {
+            return self.place_in_turns(rest);
+        }
         for task in rest {
             let member = self.least_loaded(task).ok_or(AssignError)?;
             self.give_active(task, member);
         }
         Ok(())
+    }
+
+    /// Step 3 with Kafka's queues: of processes by load, and in each of members by count (D8).
+    fn place_in_turns(&mut self, rest: Vec<Task>) -> Result<(), AssignError> {
+        let members = &self.input.members;
+        let ids: HashMap<&str, usize> = members.iter().enumerate().map(|(i, m)| (m.id.as_ref(), i)).collect();
+        let mut by_count: Vec<JavaQueue> = self
+            .processes
+            .iter()
+            .map(|p| {
+                let own = p.members.iter().filter_map(|(_, i)| members.get(*i)).map(|m| m.id.as_ref());
+                let own = ordered(Compat::Kafka, own).into_iter().filter_map(|id| ids.get(id).copied());
+                JavaQueue::new(own, |m| self.count(m))
+            })
+            .collect();
+        let mut first_of: HashMap<&str, usize> = HashMap::new();
+        for (member, placed) in members.iter().zip(&self.members) {
+            first_of.entry(member.process).or_insert(placed.process);
+        }
+        let order = in_table(members.iter().map(|m| m.process), members.len());
+        let order = order.into_iter().filter_map(|name| first_of.get(name).copied());
+        let mut by_load = JavaQueue::new(order, |p| self.load(p));
+        for task in rest {
+            let process = by_load.poll(|p| self.load(p)).ok_or(AssignError)?;
+            let queue = by_count.get_mut(process).ok_or(AssignError)?;
+            let member = queue.poll(|m| self.count(m)).ok_or(AssignError)?;
+            self.give_active(task, member);
+            queue.add(member, |m| self.count(m));
+            by_load.add(process, |p| self.load(p));
+        }
+        Ok(())
+    }
+
+    fn load(&self, process: usize) -> Option<Load> {
+        self.processes.get(process).map(|p| p.load)
     }
 
     /// Steps 4 and 5.

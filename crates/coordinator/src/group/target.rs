@@ -9,7 +9,7 @@ use super::refusal::Refusal;
 use super::state::{Group, Member};
 use super::tasks::{CurrentAssignment, Tasks};
 use super::topics::Configured;
-use crate::config::Config;
+use crate::config::{Compat, Config};
 use crate::input::Now;
 use crate::record::{Durable, MemberId, Record};
 
@@ -37,6 +37,8 @@ pub(super) struct Plan<'a> {
     pub(super) updated: Option<Updated<'a>>,
     pub(super) configured: &'a Configured,
     pub(super) standbys: i32,
+    /// Whose order decides between equals.
+    pub(super) ties: Compat,
     pub(super) epoch: i32,
 }
 
@@ -80,21 +82,25 @@ fn assign(plan: &Plan<'_>) -> Result<BTreeMap<MemberId, Tasks>, Refusal> {
         return Ok(BTreeMap::new());
     };
     let replaced = plan.updated.as_ref().and_then(|u| u.replaces);
-    let others = plan
-        .group
-        .members
-        .values()
-        .filter(|m| Some(&m.id) != replaced && plan.updated.as_ref().is_none_or(|u| *u.id != m.id))
-        .map(input_of);
     let updated = plan.updated.as_ref().map(|u| InputMember {
         id: u.id,
         process: &u.metadata.process_id,
         assigned: &u.current.assigned,
         offsets: u.offsets,
     });
-    let mut members: Vec<_> = others.chain(updated).collect();
-    members.sort_unstable_by_key(|m| m.id);
-    plan.assignor.assign(&Input { members, subtopologies, standbys: plan.standbys }).map_err(|_| Refusal::Assignor)
+    let mut members: Vec<_> = plan
+        .group
+        .members_in_order(plan.ties)
+        .into_iter()
+        .filter(|m| Some(&m.id) != replaced)
+        .map(|m| updated.filter(|u| *u.id == m.id).unwrap_or_else(|| input_of(m)))
+        .collect();
+    members.extend(updated.filter(|u| members.iter().all(|m| m.id != u.id)));
+    if plan.ties == Compat::Streamside {
+        members.sort_unstable_by_key(|m| m.id);
+    }
+    let input = Input { members, subtopologies, standbys: plan.standbys, ties: plan.ties };
+    plan.assignor.assign(&input).map_err(|_| Refusal::Assignor)
 }
 
 fn input_of(member: &Member) -> InputMember<'_> {
@@ -124,7 +130,8 @@ pub(super) fn after_delay(
         .get(STANDBYS)
         .and_then(|text| text.parse().ok())
         .unwrap_or_else(|| group.effective(config).num_standby_replicas());
-    let plan = Plan { assignor, group, updated: None, configured, standbys, epoch: group.metadata.epoch };
+    let plan =
+        Plan { assignor, group, updated: None, configured, standbys, ties: config.compat, epoch: group.metadata.epoch };
     let mut computed = Vec::new();
     // If the assignor fails, the next heartbeat tries again.
     if compute(&plan, now, &mut computed).is_ok() {

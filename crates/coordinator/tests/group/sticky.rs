@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
+use streamside_coordinator::Compat;
 use streamside_coordinator::group::Tasks;
 use streamside_coordinator::group::assign::{AssignError, Assignor, Input, InputMember};
 use streamside_coordinator::group::change::TaskOffsets;
@@ -34,6 +35,15 @@ fn who(id: &str, process: &str, active: &[i32], standby: &[i32]) -> Who {
 }
 
 fn assign(members: &[Who], tasks: &[(&str, i32)], standbys: i32) -> Result<BTreeMap<Arc<str>, Tasks>, AssignError> {
+    assign_as(Compat::Streamside, members, tasks, standbys)
+}
+
+fn assign_as(
+    ties: Compat,
+    members: &[Who],
+    tasks: &[(&str, i32)],
+    standbys: i32,
+) -> Result<BTreeMap<Arc<str>, Tasks>, AssignError> {
     let subtopologies: BTreeMap<Arc<str>, _> = tasks
         .iter()
         .map(|(id, tasks)| {
@@ -44,9 +54,10 @@ fn assign(members: &[Who], tasks: &[(&str, i32)], standbys: i32) -> Result<BTree
         .iter()
         .map(|m| InputMember { id: &m.id, process: &m.process, assigned: &m.assigned, offsets: Some(&m.offsets) })
         .collect();
-    members.sort_by_key(|m| m.id);
-    let result = Sticky.assign(&Input { members, subtopologies: &subtopologies, standbys })?;
-    Ok(result)
+    if ties == Compat::Streamside {
+        members.sort_by_key(|m| m.id);
+    }
+    Sticky.assign(&Input { members, subtopologies: &subtopologies, standbys, ties })
 }
 
 /// Partitions of subtopology `0` per member.
@@ -186,4 +197,22 @@ proptest! {
             }
         }
     }
+}
+
+#[test]
+fn d8_between_equals_kafkas_queues_decide() {
+    // As a broker assigned them: the first member had everything.
+    let all = &[0, 1, 2, 3, 4, 5];
+    let threads = [
+        who("m20", "P1", &[], &[]),
+        who("m21", "P1", &[], &[]),
+        who("m16", "p-m16", all, &[]),
+        who("m14", "P1", &[], &[]),
+    ];
+    let result = assign_as(Compat::Kafka, &threads, &[("0", 6)], 0).unwrap();
+    let expected = [("m14", vec![2]), ("m16", vec![0, 1]), ("m20", vec![4]), ("m21", vec![3, 5])];
+    assert_eq!(actives(&result), BTreeMap::from(expected));
+    let ours = assign(&threads, &[("0", 6)], 0).unwrap();
+    let expected = [("m14", vec![2, 5]), ("m16", vec![0, 1]), ("m20", vec![3]), ("m21", vec![4])];
+    assert_eq!(actives(&ours), BTreeMap::from(expected));
 }
