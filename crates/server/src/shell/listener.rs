@@ -58,11 +58,11 @@ struct PerAddressGuard {
 impl PerAddress {
     fn enter(self: &Arc<Self>, address: IpAddr, max: usize) -> Option<PerAddressGuard> {
         let mut counts = self.counts.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let count = counts.entry(address).or_insert(0);
-        if *count >= max {
+        // Who is refused leaves no entry.
+        if counts.get(&address).copied().unwrap_or(0) >= max {
             return None;
         }
-        *count += 1;
+        *counts.entry(address).or_insert(0) += 1;
         Some(PerAddressGuard { all: Arc::clone(self), address })
     }
 }
@@ -162,6 +162,7 @@ mod tests {
         drop(first);
         assert!(all.enter(address, 2).is_some());
         drop(second);
+        assert!(all.enter(address, 0).is_none());
         assert!(all.counts.lock().unwrap().is_empty());
     }
 }
