@@ -113,12 +113,6 @@ impl Error {
             _ => None,
         }
     }
-
-    /// True when the same question may succeed on a new connection.
-    #[must_use]
-    pub fn is_connection_loss(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::Timeout { .. } | Self::Closed { .. })
-    }
 }
 
 fn suffix(message: &Option<String>) -> String {

@@ -52,9 +52,6 @@ pub enum DaemonError {
         /// What the system said.
         reason: std::io::Error,
     },
-    /// Signal handlers.
-    #[error("signals cannot be received: {0}")]
-    Signals(std::io::Error),
 }
 
 impl DaemonError {
@@ -66,7 +63,6 @@ impl DaemonError {
             Self::Start(e) => e.kind(),
             Self::Token(_) => "token",
             Self::Http { .. } => "http_listen",
-            Self::Signals(_) => "signals",
         }
     }
 
@@ -168,18 +164,8 @@ impl Daemon {
         }
     }
 
-    /// Serves until a signal asks for the end, then goes down in order. `sources` are read again at SIGHUP.
-    ///
-    /// # Errors
-    /// When signals cannot be received.
-    pub async fn serve_until_signal(self, sources: &Sources) -> Result<(), DaemonError> {
-        let signals = Signals::install().map_err(DaemonError::Signals)?;
-        self.serve_until(signals, sources).await;
-        Ok(())
-    }
-
-    /// The same with signals that have been caught since before the start. Whether the end was in order: a second
-    /// signal ends at once.
+    /// Serves until a signal asks for the end, then goes down in order; the signals have been caught since before the
+    /// start. `sources` are read again at SIGHUP. Whether the end was in order: a second signal ends at once.
     pub async fn serve_until(mut self, mut signals: Signals, sources: &Sources) -> bool {
         while signals.next().await == Asked::Reload {
             self.reload(sources);

@@ -79,7 +79,7 @@ pub fn main(registry: &Registry) -> std::io::Result<Exit> {
         }
     };
     match arguments.command.unwrap_or(Command::Serve(arguments.config)) {
-        Command::Serve(config) => serve::serve(config.sources(), registry),
+        Command::Serve(config) => serve::serve(&config.sources(), registry),
         Command::Demo(demo) => demo::demo(&demo, registry),
         Command::Check(config) => serve::check(&config.sources(), registry),
         Command::Config(config) => Ok(serve::config(&config)),

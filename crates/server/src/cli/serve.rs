@@ -15,18 +15,21 @@ use crate::http::token::Tokens;
 use crate::signals::Signals;
 use crate::{logging, open_files};
 
-/// The runtime that connections are served on.
-pub fn runtime(settings: &Settings) -> io::Result<tokio::runtime::Runtime> {
-    tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(settings.worker_threads)
-        .thread_name("streamside")
-        .enable_all()
-        .build()
+/// Serves until a signal ends it.
+pub fn serve(sources: &Sources, registry: &Registry) -> io::Result<Exit> {
+    run(sources, registry, |daemon, signals| async move {
+        say(daemon.welcome().to_string().trim_end());
+        if daemon.serve_until(signals, sources).await { Exit::Good } else { Exit::No }
+    })
 }
 
-/// Serves until a signal ends it.
-pub fn serve(sources: Sources, registry: &Registry) -> io::Result<Exit> {
-    let Loaded { settings, warnings } = match config::load(&sources) {
+/// Starts a daemon as `sources` say, on a runtime of its own, and leaves it to `then`, which ends it.
+pub fn run<F, Fut>(sources: &Sources, registry: &Registry, then: F) -> io::Result<Exit>
+where
+    F: FnOnce(Daemon, Signals) -> Fut,
+    Fut: Future<Output = Exit>,
+{
+    let Loaded { settings, warnings } = match config::load(sources) {
         Ok(loaded) => loaded,
         Err(error) => {
             complain(&error.to_string());
@@ -49,12 +52,20 @@ pub fn serve(sources: Sources, registry: &Registry) -> io::Result<Exit> {
                 return Ok(Exit::of_code(error.exit_code()));
             }
         };
-        say(daemon.welcome().to_string().trim_end());
-        Ok(if daemon.serve_until(signals, &sources).await { Exit::Good } else { Exit::No })
+        Ok(then(daemon, signals).await)
     });
     // A plugin call or a disk that hangs does not hold the process.
     runtime.shutdown_timeout(Duration::from_millis(100));
     exit
+}
+
+/// The runtime that connections are served on.
+pub fn runtime(settings: &Settings) -> io::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(settings.worker_threads)
+        .thread_name("streamside")
+        .enable_all()
+        .build()
 }
 
 /// Shows what holds.

@@ -44,7 +44,7 @@ pub const HEARTBEAT_BYTES: usize = 4 << 20;
 pub const PUSH_WIRE_FACTOR: usize = 8;
 /// Groups of one describe that are looked at before others get the worker.
 pub const DECISIONS_IN_A_ROW: usize = 64;
-/// Timers that one tick may fire in one shard before it lets others in.
+/// The least pause between two looks at the timers: a shard with many due ones lets others in between.
 pub const TICK_PAUSE_MIN: Duration = Duration::from_millis(10);
 /// Resources that one DescribeConfigs or IncrementalAlterConfigs may name; an answer is a hundred times its request.
 pub const CONFIG_RESOURCES_PER_REQUEST: usize = 10_000;

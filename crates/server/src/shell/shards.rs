@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, RwLock, TryLockError};
 
 use streamside_coordinator::{
-    Config, Coordinator, Decision, Durable, Effect, Input, Millis, Now, OpId, Record, Reply, Volatile,
+    Config, Coordinator, Decision, Durable, Effect, Input, Millis, OpId, Record, Reply, Volatile,
 };
 
 use super::clock::Clock;
@@ -205,12 +205,6 @@ impl Shards {
     #[must_use]
     pub fn journal(&self) -> &Journal {
         &self.journal
-    }
-
-    /// The present time.
-    #[must_use]
-    pub fn now(&self) -> Now {
-        self.clock.now()
     }
 }
 

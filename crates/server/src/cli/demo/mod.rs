@@ -18,9 +18,9 @@ use super::args::DemoArgs;
 use super::inspect::{groups_text, topology_text};
 use super::temporary::Temporary;
 use super::{Exit, complain, say, serve};
-use crate::config::{self, Sources};
+use crate::config::Sources;
 use crate::daemon::Daemon;
-use crate::logging::{self, escaped};
+use crate::logging::escaped;
 use crate::signals::{Asked, Signals};
 use application::Application;
 
@@ -52,28 +52,7 @@ fn play(args: &DemoArgs, registry: &Registry, folder: &Path) -> io::Result<Exit>
         // Neither a file nor the environment: the demonstration is the same everywhere.
         ..Sources::default()
     };
-    let settings = match config::load(&sources) {
-        Ok(loaded) => loaded.settings,
-        Err(error) => {
-            complain(&error.to_string());
-            return Ok(Exit::Wrong);
-        }
-    };
-    logging::init(&settings.log);
-    let runtime = serve::runtime(&settings)?;
-    let exit = runtime.block_on(async {
-        let signals = Signals::install()?;
-        let daemon = match Daemon::start(settings, registry).await {
-            Ok(daemon) => daemon,
-            Err(error) => {
-                complain(&error.to_string());
-                return Ok(Exit::of_code(error.exit_code()));
-            }
-        };
-        Ok(show(args, daemon, applications, signals).await)
-    });
-    runtime.shutdown_timeout(Duration::from_millis(100));
-    exit
+    serve::run(&sources, registry, |daemon, signals| show(args, daemon, applications, signals))
 }
 
 async fn show(args: &DemoArgs, daemon: Daemon, applications: Vec<Application>, mut signals: Signals) -> Exit {
