@@ -17,6 +17,7 @@
 //! | [`settings`] | settings that a group has of its own |
 //! | [`assign`] | what an assignor is asked |
 //! | [`sticky`] | the assignor that keeps tasks where they are |
+//! | `hash_order`, `java_queue` | the orders of Java's tables and queues, for ties under Kafka's rules |
 //! | `reconcile` | one member's next step towards what it should have |
 //! | `endpoints` | who answers interactive queries |
 //! | [`describe`] | what describe, list and delete say |
