@@ -1,0 +1,1 @@
+//! Upstream addresses taken out of answers.

@@ -1,0 +1,1 @@
+//! Versions: what is offered to the client, typed conversion between versions.
