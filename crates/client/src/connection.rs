@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use bytes::{Buf as _, Bytes, BytesMut};
 use rustls::ClientConfig;
-use rustls::pki_types::ServerName;
 use streamside_wire::Message;
 use streamside_wire::api_key;
 use streamside_wire::frame::{self, Intruder};
@@ -309,7 +308,7 @@ impl Shared {
     /// What a failed read means: a TLS alert after the handshake, or an end.
     fn broken(&self, partial: Option<(usize, usize)>, error: &io::Error) -> Error {
         if error.get_ref().is_some_and(|inner| inner.is::<rustls::Error>()) {
-            return Error::Tls { address: self.address.clone(), reason: tls::explain(error) };
+            return Error::Tls { address: self.address.clone(), reason: tls::explain(error, "") };
         }
         self.closed(partial, Some(error))
     }
@@ -464,16 +463,7 @@ async fn encrypt(
     config: &Arc<ClientConfig>,
     within: Duration,
 ) -> Result<tokio_rustls::client::TlsStream<TcpStream>, Error> {
-    let failed = |reason: String| Error::Tls { address: address.to_string(), reason };
-    let name = ServerName::try_from(address.host.clone())
-        .map_err(|_| failed("its host is no name that a certificate can carry".to_owned()))?;
-    let handshake = tokio_rustls::TlsConnector::from(Arc::clone(config)).connect(name, tcp);
-    match timeout(within, handshake).await {
-        Ok(Ok(stream)) => Ok(stream),
-        Ok(Err(error)) => Err(failed(tls::explain(&error))),
-        Err(_) => Err(failed(format!(
-            "no answer to the TLS handshake within {} ms; the listener may be a PLAINTEXT one",
-            within.as_millis()
-        ))),
-    }
+    tls::shake_hands(config, "", &address.host, tcp, within)
+        .await
+        .map_err(|reason| Error::Tls { address: address.to_string(), reason })
 }

@@ -7,7 +7,8 @@
 //! | [`address`] | `host:port` lists |
 //! | [`connection`] | one connection: frames, order, limits, one fate for all who wait on it |
 //! | `versions` | which requests a server takes, in which versions |
-//! | `tls` | trust, host names, own certificate, and what a failed handshake means |
+//! | [`pem`] | certificates and keys |
+//! | [`tls`] | trust, host names, own certificate, and what a failed handshake means |
 //! | `sasl`, `scram` | login |
 //! | [`cluster`] | brokers, one connection each, pauses between attempts |
 //! | [`groups`] | coordinators, lists, descriptions, deletions |
@@ -35,11 +36,12 @@ pub mod error;
 pub mod groups;
 pub mod member;
 pub mod options;
+pub mod pem;
 mod properties;
 mod sasl;
 mod scram;
 mod secret;
-mod tls;
+pub mod tls;
 mod versions;
 
 pub use address::Address;
@@ -48,5 +50,7 @@ pub use connection::{Answer, Connection};
 pub use error::Error;
 pub use groups::{DescribedStreamsGroup, ListedGroup};
 pub use member::{Member, MemberOptions};
-pub use options::{Login, Mechanism, Options, OptionsError, Pem, TlsOptions};
+pub use options::{Login, Mechanism, Options, OptionsError, TlsOptions};
+pub use pem::Pem;
 pub use secret::Secret;
+pub use tls::TlsConnector;

@@ -1,9 +1,9 @@
 //! How to connect: read from the file that Kafka's own tools take as `--command-config`.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::pem::{Pem, conversion};
 use crate::properties;
 use crate::secret::Secret;
 
@@ -71,21 +71,15 @@ pub struct TlsOptions {
     pub key: Option<Pem>,
     /// The certificate must name the host that we connect to (`ssl.endpoint.identification.algorithm`).
     pub check_host_name: bool,
+    /// What stands before the settings' names where they came from, for sentences that name them; empty for the files
+    /// of Kafka's tools.
+    pub prefix: String,
 }
 
 impl Default for TlsOptions {
     fn default() -> Self {
-        Self { trust: None, certificate: None, key: None, check_host_name: true }
+        Self { trust: None, certificate: None, key: None, check_host_name: true, prefix: String::new() }
     }
-}
-
-/// Where PEM text comes from.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Pem {
-    /// A file.
-    File(PathBuf),
-    /// The text itself.
-    Text(Secret),
 }
 
 /// Credentials for SASL.
@@ -133,10 +127,6 @@ pub struct OptionsError {
 }
 
 impl OptionsError {
-    fn new(key: &str, reason: impl Into<String>) -> Self {
-        Self { key: key.to_owned(), reason: reason.into() }
-    }
-
     /// A stable word for metrics and logs.
     #[must_use]
     pub fn kind(&self) -> &'static str {
@@ -153,12 +143,20 @@ impl Options {
         Self::from_settings(&properties::parse(text))
     }
 
-    /// The same from settings that were already read (for example those under a prefix that was taken off).
+    /// The same from settings that were already read.
     ///
     /// # Errors
     /// As [`Options::from_properties`].
     pub fn from_settings(settings: &BTreeMap<String, String>) -> Result<Self, OptionsError> {
-        let set = Settings(settings);
+        Self::from_settings_under("", settings)
+    }
+
+    /// The same from those settings whose names begin with `prefix`; errors name them in full.
+    ///
+    /// # Errors
+    /// As [`Options::from_properties`].
+    pub fn from_settings_under(prefix: &str, settings: &BTreeMap<String, String>) -> Result<Self, OptionsError> {
+        let set = Settings { all: settings, prefix };
         let defaults = Self::default();
         let (encrypted, with_login) = match set.get("security.protocol").unwrap_or("PLAINTEXT") {
             p if p.eq_ignore_ascii_case("PLAINTEXT") => (false, false),
@@ -166,7 +164,7 @@ impl Options {
             p if p.eq_ignore_ascii_case("SASL_PLAINTEXT") => (false, true),
             p if p.eq_ignore_ascii_case("SASL_SSL") => (true, true),
             other => {
-                return Err(OptionsError::new(
+                return Err(set.wrong(
                     "security.protocol",
                     format!("`{other}` is none of PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
                 ));
@@ -186,12 +184,28 @@ impl Options {
     }
 }
 
-struct Settings<'a>(&'a BTreeMap<String, String>);
+struct Settings<'a> {
+    all: &'a BTreeMap<String, String>,
+    prefix: &'a str,
+}
 
 impl<'a> Settings<'a> {
+    fn full(&self, key: &str) -> String {
+        format!("{}{key}", self.prefix)
+    }
+
+    /// A setting that is there, if only empty.
+    fn given(&self, key: &str) -> Option<&'a str> {
+        self.all.get(&self.full(key)).map(|value| value.trim())
+    }
+
     /// A setting that is there and not empty.
     fn get(&self, key: &str) -> Option<&'a str> {
-        self.0.get(key).map(|value| value.trim()).filter(|value| !value.is_empty())
+        self.given(key).filter(|value| !value.is_empty())
+    }
+
+    fn wrong(&self, key: &str, reason: impl Into<String>) -> OptionsError {
+        OptionsError { key: self.full(key), reason: reason.into() }
     }
 
     fn millis(&self, key: &str, default: Duration) -> Result<Duration, OptionsError> {
@@ -199,9 +213,7 @@ impl<'a> Settings<'a> {
             None => Ok(default),
             Some(value) => match value.parse::<i32>() {
                 Ok(millis) if millis > 0 => Ok(Duration::from_millis(millis.unsigned_abs().into())),
-                _ => {
-                    Err(OptionsError::new(key, format!("`{value}` is no number of milliseconds from 1 to 2147483647")))
-                }
+                _ => Err(self.wrong(key, format!("`{value}` is no number of milliseconds from 1 to 2147483647"))),
             },
         }
     }
@@ -211,7 +223,7 @@ fn tls(set: &Settings<'_>) -> Result<TlsOptions, OptionsError> {
     let trust = store(set, "ssl.truststore", set.get("ssl.truststore.certificates"))?;
     let own = store(set, "ssl.keystore", set.get("ssl.keystore.certificate.chain"))?;
     if set.get("ssl.key.password").is_some() {
-        return Err(OptionsError::new(
+        return Err(set.wrong(
             "ssl.key.password",
             "encrypted private keys are not read; write the key in the clear with \
              `openssl pkcs8 -in key.pem -out key-clear.pem` into a file that only you can read",
@@ -223,23 +235,23 @@ fn tls(set: &Settings<'_>) -> Result<TlsOptions, OptionsError> {
         None => own.clone(),
     };
     if key.is_some() && own.is_none() {
-        return Err(OptionsError::new(
+        return Err(set.wrong(
             "ssl.keystore.key",
-            "a key needs its certificate in ssl.keystore.certificate.chain",
+            format!("a key needs its certificate in {}", set.full("ssl.keystore.certificate.chain")),
         ));
     }
-    let check_host_name = match set.0.get("ssl.endpoint.identification.algorithm").map(|v| v.trim()) {
+    let check_host_name = match set.given("ssl.endpoint.identification.algorithm") {
         None => true,
         Some("") => false,
         Some(v) if v.eq_ignore_ascii_case("https") => true,
         Some(other) => {
-            return Err(OptionsError::new(
+            return Err(set.wrong(
                 "ssl.endpoint.identification.algorithm",
                 format!("`{other}` is not known; write https, or leave it empty to accept any host name"),
             ));
         }
     };
-    Ok(TlsOptions { trust, certificate: own, key, check_host_name })
+    Ok(TlsOptions { trust, certificate: own, key, check_host_name, prefix: set.prefix.to_owned() })
 }
 
 fn store(set: &Settings<'_>, prefix: &str, inline: Option<&str>) -> Result<Option<Pem>, OptionsError> {
@@ -248,36 +260,28 @@ fn store(set: &Settings<'_>, prefix: &str, inline: Option<&str>) -> Result<Optio
     let kind = set.get(&type_key).unwrap_or("JKS");
     if kind.eq_ignore_ascii_case("PEM") {
         if let (Some(_), Some(_)) = (inline, location) {
-            return Err(OptionsError::new(&location_key, "give either a file or the text itself, not both"));
+            return Err(set.wrong(&location_key, "give either a file or the text itself, not both"));
         }
         return Ok(location
             .map(|path| Pem::File(path.into()))
             .or_else(|| inline.map(|text| Pem::Text(Secret::new(text)))));
     }
     if inline.is_some() {
-        return Err(OptionsError::new(&type_key, "PEM text was given, so this must be PEM"));
+        return Err(set.wrong(&type_key, "PEM text was given, so this must be PEM"));
     }
     match location {
         None => Ok(None),
-        Some(path) => Err(OptionsError::new(&type_key, conversion(prefix, kind, path))),
+        Some(path) if is_pem_file(path) => {
+            Err(set.wrong(&type_key, format!("{path} is in PEM form; set {}=PEM", set.full(&type_key))))
+        }
+        Some(path) => Err(set.wrong(&type_key, conversion(&set.full(prefix), kind, path))),
     }
 }
 
-/// What to type to turn a Java key store into PEM.
-fn conversion(prefix: &str, kind: &str, path: &str) -> String {
-    let quoted = format!("'{}'", path.replace('\'', "'\\''"));
-    let command = match (prefix == "ssl.truststore", kind.eq_ignore_ascii_case("PKCS12")) {
-        (true, _) => format!("keytool -list -rfc -keystore {quoted} > trust.pem"),
-        (false, true) => format!("openssl pkcs12 -in {quoted} -nodes -out key.pem"),
-        (false, false) => format!(
-            "keytool -importkeystore -srckeystore {quoted} -destkeystore key.p12 -deststoretype PKCS12 && \
-             openssl pkcs12 -in key.p12 -nodes -out key.pem"
-        ),
-    };
-    let file = if prefix == "ssl.truststore" { "trust.pem" } else { "key.pem" };
-    format!(
-        "{kind} stores are not read; convert it with `{command}`, then set {prefix}.type=PEM and {prefix}.location={file}"
-    )
+fn is_pem_file(path: &str) -> bool {
+    use std::io::Read as _;
+    let mut first = [0; 11];
+    std::fs::File::open(path).is_ok_and(|mut file| file.read_exact(&mut first).is_ok() && &first == b"-----BEGIN ")
 }
 
 fn login(set: &Settings<'_>) -> Result<Login, OptionsError> {
@@ -286,7 +290,7 @@ fn login(set: &Settings<'_>) -> Result<Login, OptionsError> {
         "SCRAM-SHA-256" => Mechanism::ScramSha256,
         "SCRAM-SHA-512" => Mechanism::ScramSha512,
         other => {
-            return Err(OptionsError::new(
+            return Err(set.wrong(
                 "sasl.mechanism",
                 format!("`{other}` is not spoken here; use PLAIN, SCRAM-SHA-256 or SCRAM-SHA-512"),
             ));
@@ -294,25 +298,22 @@ fn login(set: &Settings<'_>) -> Result<Login, OptionsError> {
     };
     let key = "sasl.jaas.config";
     let text = set.get(key).ok_or_else(|| {
-        OptionsError::new(
+        set.wrong(
             key,
             "missing; write `org.apache.kafka.common.security.plain.PlainLoginModule required username=\"…\" password=\"…\";`",
         )
     })?;
-    let parsed = properties::parse_login(text).map_err(|reason| OptionsError::new(key, reason))?;
+    let parsed = properties::parse_login(text).map_err(|reason| set.wrong(key, reason))?;
     let wanted = match mechanism {
         Mechanism::Plain => "PlainLoginModule",
         Mechanism::ScramSha256 | Mechanism::ScramSha512 => "ScramLoginModule",
     };
     if parsed.module.rsplit('.').next() != Some(wanted) {
-        return Err(OptionsError::new(
-            key,
-            format!("the mechanism {} needs the login module {wanted}", mechanism.name()),
-        ));
+        return Err(set.wrong(key, format!("the mechanism {} needs the login module {wanted}", mechanism.name())));
     }
     let option = |name: &str| {
         let value = parsed.options.get(name).filter(|value| !value.is_empty());
-        value.ok_or_else(|| OptionsError::new(key, format!("the option {name}=\"…\" is missing")))
+        value.ok_or_else(|| set.wrong(key, format!("the option {name}=\"…\" is missing")))
     };
     Ok(Login { mechanism, username: option("username")?.clone(), password: Secret::new(option("password")?.clone()) })
 }
@@ -350,6 +351,33 @@ mod tests {
         assert_eq!(tls.key, tls.certificate);
         assert!(!tls.check_host_name);
         assert!(options.login.is_none());
+    }
+
+    #[test]
+    fn settings_under_a_prefix_are_named_in_full() {
+        let under = |settings: &[(&str, &str)]| {
+            let all = settings.iter().map(|(k, v)| (format!("up.{k}"), (*v).to_owned())).collect();
+            Options::from_settings_under("up.", &all)
+        };
+        let options =
+            under(&[("security.protocol", "SSL"), ("ssl.endpoint.identification.algorithm", "")]).expect("good");
+        let tls = options.tls.expect("encrypted");
+        assert_eq!((tls.check_host_name, tls.prefix.as_str()), (false, "up."));
+        let error = under(&[("security.protocol", "SSL"), ("ssl.truststore.location", "t.jks")]).expect_err("JKS");
+        assert_eq!(error.key, "up.ssl.truststore.type");
+        assert!(
+            error.reason.contains("then set up.ssl.truststore.type=PEM and up.ssl.truststore.location="),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn a_pem_file_whose_type_was_not_given_is_told_so() {
+        let mut file = tempfile::NamedTempFile::new().expect("a file");
+        std::io::Write::write_all(&mut file, b"-----BEGIN CERTIFICATE-----\n").expect("written");
+        let text = format!("security.protocol=SSL\nssl.truststore.location={}", file.path().display());
+        let error = Options::from_properties(&text).expect_err("JKS is Kafka's default");
+        assert!(error.to_string().ends_with("is in PEM form; set ssl.truststore.type=PEM"), "{error}");
     }
 
     #[test]

@@ -1,21 +1,23 @@
 //! Encrypted connections: whom we trust, who we are, and what a failed handshake means.
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
 use rustls::client::{verify_server_cert_signed_by_trust_anchor, verify_server_name};
 use rustls::crypto::{CryptoProvider, verify_tls12_signature, verify_tls13_signature};
-use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme};
 
-use crate::options::{Pem, TlsOptions};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::net::TcpStream;
+use tokio::time::timeout;
 
-/// Largest PEM file that is read, in bytes.
-const MAX_PEM_BYTES: u64 = 4 * 1024 * 1024;
+use crate::options::{OptionsError, TlsOptions};
+use crate::pem::Pem;
 
 /// Where the usual systems keep the certificates that they trust.
 const SYSTEM_BUNDLES: [&str; 5] = [
@@ -25,6 +27,67 @@ const SYSTEM_BUNDLES: [&str; 5] = [
     "/etc/ssl/ca-bundle.pem",
     "/usr/local/share/certs/ca-root-nss.crt",
 ];
+
+/// Both directions of an encrypted connection.
+pub trait Duplex: AsyncRead + AsyncWrite + Send + Unpin + 'static {}
+impl<T: AsyncRead + AsyncWrite + Send + Unpin + 'static> Duplex for T {}
+
+/// Makes connections encrypted that others opened; cheap to clone.
+///
+/// ```no_run
+/// # async fn example(tcp: tokio::net::TcpStream) -> Result<(), Box<dyn std::error::Error>> {
+/// use streamside_client::{TlsConnector, TlsOptions};
+///
+/// let connector = TlsConnector::new(&TlsOptions::default())?;
+/// let encrypted = connector.connect("broker.example.org", tcp, std::time::Duration::from_secs(10)).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Clone, Debug)]
+pub struct TlsConnector {
+    config: Arc<ClientConfig>,
+    prefix: Arc<str>,
+}
+
+impl TlsConnector {
+    /// Reads trust, certificate and key.
+    ///
+    /// # Errors
+    /// What can't be used, and what to do.
+    pub fn new(options: &TlsOptions) -> Result<Self, OptionsError> {
+        let config = client_config(options).map_err(|reason| OptionsError { key: "ssl".to_owned(), reason })?;
+        Ok(Self { config, prefix: options.prefix.as_str().into() })
+    }
+
+    /// Shakes hands within `patience`. `host` is the name or address that the certificate must be for.
+    ///
+    /// # Errors
+    /// A sentence for people: what failed and what to change.
+    pub async fn connect(&self, host: &str, tcp: TcpStream, patience: Duration) -> Result<impl Duplex + use<>, String> {
+        shake_hands(&self.config, &self.prefix, host, tcp, patience).await
+    }
+}
+
+/// A TLS handshake from the client's side within `patience`; the error is a sentence for people.
+pub(crate) async fn shake_hands(
+    config: &Arc<ClientConfig>,
+    prefix: &str,
+    host: &str,
+    tcp: TcpStream,
+    patience: Duration,
+) -> Result<tokio_rustls::client::TlsStream<TcpStream>, String> {
+    let name = ServerName::try_from(host.to_owned())
+        .map_err(|_| format!("`{host}` is no host name that a certificate can be for"))?;
+    let handshake = tokio_rustls::TlsConnector::from(Arc::clone(config)).connect(name, tcp);
+    match timeout(patience, handshake).await {
+        Ok(Ok(stream)) => Ok(stream),
+        Ok(Err(error)) => Err(explain(&error, prefix)),
+        Err(_) => Err(format!(
+            "no answer to the TLS handshake within {} ms; the listener may be a PLAINTEXT one",
+            patience.as_millis()
+        )),
+    }
+}
 
 /// Makes the settings of an encrypted connection; the error is a sentence for people.
 pub(crate) fn client_config(options: &TlsOptions) -> Result<Arc<ClientConfig>, String> {
@@ -37,10 +100,13 @@ pub(crate) fn client_config(options: &TlsOptions) -> Result<Arc<ClientConfig>, S
         .with_custom_certificate_verifier(verifier);
     let config = match (&options.certificate, &options.key) {
         (Some(certificate), Some(key)) => {
-            let chain = certificates(certificate, "ssl.keystore")?;
+            let setting = format!("{}ssl.keystore", options.prefix);
+            let chain = certificates(certificate, &setting)?;
+            let key = PrivateKeyDer::try_from(key.private_key(&setting)?)
+                .map_err(|_| format!("{setting}: the private key is of an unknown kind"))?;
             builder
-                .with_client_auth_cert(chain, private_key(key)?)
-                .map_err(|e| format!("ssl.keystore: the certificate and key can't be used: {e}"))?
+                .with_client_auth_cert(chain, key)
+                .map_err(|e| format!("{setting}: the certificate and key can't be used: {e}"))?
         }
         _ => builder.with_no_client_auth(),
     };
@@ -48,28 +114,33 @@ pub(crate) fn client_config(options: &TlsOptions) -> Result<Arc<ClientConfig>, S
 }
 
 /// Says what a failed handshake means and what to change.
-pub(crate) fn explain(error: &io::Error) -> String {
+pub(crate) fn explain(error: &io::Error, prefix: &str) -> String {
     let inner = error.get_ref().and_then(|e| e.downcast_ref::<rustls::Error>());
     match inner {
         Some(rustls::Error::InvalidMessage(_)) => {
-            "the listener does not speak TLS; it is probably a PLAINTEXT one: use its TLS port, or security.protocol=PLAINTEXT \
-             (SASL_PLAINTEXT with a login)"
-                .to_owned()
+            format!(
+                "the listener does not speak TLS; it is probably a PLAINTEXT one: use its TLS port, or \
+                 {prefix}security.protocol=PLAINTEXT (SASL_PLAINTEXT with a login)"
+            )
         }
         Some(rustls::Error::InvalidCertificate(
             CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. },
         )) => {
-            "the server's certificate does not name this host; connect by a name that it lists, or leave \
-             ssl.endpoint.identification.algorithm empty to accept any"
-                .to_owned()
+            format!(
+                "the server's certificate does not name this host; connect by a name that it lists, or leave \
+                 {prefix}ssl.endpoint.identification.algorithm empty to accept any"
+            )
         }
         Some(rustls::Error::InvalidCertificate(e)) if is_untrusted(e) => {
-            "the server's certificate is signed by nobody that we trust; give its authority in ssl.truststore.location (ssl.truststore.type=PEM)"
-                .to_owned()
+            format!(
+                "the server's certificate is signed by nobody that we trust; give its authority in \
+                 {prefix}ssl.truststore.location ({prefix}ssl.truststore.type=PEM)"
+            )
         }
         Some(rustls::Error::InvalidCertificate(e)) => format!("the server's certificate can't be accepted: {e}"),
         Some(rustls::Error::AlertReceived(alert)) => format!(
-            "the server ended the TLS handshake with the alert {alert:?}; if it asks for a client certificate give one in ssl.keystore.location (ssl.keystore.type=PEM)"
+            "the server ended the TLS handshake with the alert {alert:?}; if it asks for a client certificate give one in \
+             {prefix}ssl.keystore.location ({prefix}ssl.keystore.type=PEM)"
         ),
         Some(other) => format!("the TLS handshake failed: {other}"),
         None if error.kind() == io::ErrorKind::UnexpectedEof || error.kind() == io::ErrorKind::ConnectionReset => {
@@ -86,81 +157,19 @@ fn is_untrusted(error: &CertificateError) -> bool {
         || matches!(error, CertificateError::Other(other) if other.to_string().contains("CaUsedAsEndEntity"))
 }
 
-fn read(pem: &Pem, key: &str) -> Result<Vec<u8>, String> {
-    match pem {
-        Pem::Text(text) => Ok(one_block_a_paragraph(text.expose()).into_bytes()),
-        Pem::File(path) => {
-            read_file(path).map_err(|e| format!("{key}.location: {} can't be read: {e}", path.display()))
-        }
-    }
+fn certificates(pem: &Pem, setting: &str) -> Result<Vec<CertificateDer<'static>>, String> {
+    Ok(pem.certificates(setting)?.into_iter().map(CertificateDer::from).collect())
 }
 
-/// Settings often hold PEM on one line; puts the line ends back in that the format asks for.
-fn one_block_a_paragraph(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some((_, after)) = rest.split_once("-----BEGIN ") {
-        let Some((label, after)) = after.split_once("-----") else {
-            break;
-        };
-        let Some((body, after)) = after.split_once("-----END ") else {
-            break;
-        };
-        let Some((_, after)) = after.split_once("-----") else {
-            break;
-        };
-        let body: String = body.split_whitespace().collect();
-        out.push_str(&format!("-----BEGIN {label}-----\n{body}\n-----END {label}-----\n"));
-        rest = after;
-    }
-    out
-}
-
-fn read_file(path: &Path) -> io::Result<Vec<u8>> {
-    use std::io::Read as _;
-    let mut bytes = Vec::new();
-    std::fs::File::open(path)?.take(MAX_PEM_BYTES + 1).read_to_end(&mut bytes)?;
-    if bytes.len() as u64 > MAX_PEM_BYTES {
-        return Err(io::Error::new(io::ErrorKind::InvalidData, "it is larger than 4 MiB"));
-    }
-    Ok(bytes)
-}
-
-fn certificates(pem: &Pem, key: &str) -> Result<Vec<CertificateDer<'static>>, String> {
-    let bytes = read(pem, key)?;
-    // JKS stores begin with these four bytes, PKCS12 ones are DER.
-    if bytes.starts_with(&[0xfe, 0xed, 0xfe, 0xed]) || bytes.starts_with(&[0x30, 0x82]) {
-        return Err(format!(
-            "{key}.location: the file is a JKS or PKCS12 store although the type says PEM; convert it with keytool or openssl"
-        ));
-    }
-    let found: Vec<_> = CertificateDer::pem_slice_iter(&bytes)
-        .collect::<Result<_, _>>()
-        .map_err(|e| format!("{key}: not valid PEM: {e}"))?;
-    if found.is_empty() {
-        return Err(format!("{key}: no `BEGIN CERTIFICATE` block was found"));
-    }
-    Ok(found)
-}
-
-fn private_key(pem: &Pem) -> Result<PrivateKeyDer<'static>, String> {
-    let bytes = read(pem, "ssl.keystore")?;
-    let text = String::from_utf8_lossy(&bytes);
-    if text.contains("BEGIN ENCRYPTED PRIVATE KEY") || text.contains("Proc-Type: 4,ENCRYPTED") {
-        return Err(
-            "ssl.keystore: the private key is encrypted; write it in the clear with `openssl pkcs8 -in key.pem -out key-clear.pem`"
-                .to_owned(),
-        );
-    }
-    PrivateKeyDer::from_pem_slice(&bytes).map_err(|_| "ssl.keystore: no private key in PEM form was found".to_owned())
-}
-
-fn system_trust() -> Result<Vec<CertificateDer<'static>>, String> {
+fn system_trust(prefix: &str) -> Result<Vec<CertificateDer<'static>>, String> {
     let named = std::env::var_os("SSL_CERT_FILE").map(PathBuf::from);
-    let bundle = named.into_iter().chain(SYSTEM_BUNDLES.iter().map(PathBuf::from)).find(|path| path.is_file()).ok_or(
-        "no system certificates were found; name the authority in ssl.truststore.location (ssl.truststore.type=PEM)",
-    )?;
-    certificates(&Pem::File(bundle), "ssl.truststore")
+    let mut candidates = named.into_iter().chain(SYSTEM_BUNDLES.iter().map(PathBuf::from));
+    let bundle = candidates.find(|path| path.is_file()).ok_or_else(|| {
+        format!(
+            "no system certificates were found; name the authority in {prefix}ssl.truststore.location ({prefix}ssl.truststore.type=PEM)"
+        )
+    })?;
+    certificates(&Pem::File(bundle), &format!("{prefix}ssl.truststore"))
 }
 
 /// Judges a server's certificate as Kafka's clients do: by the trusted authorities, by exact match with a trusted
@@ -177,15 +186,15 @@ impl Verifier {
     fn new(options: &TlsOptions, provider: Arc<CryptoProvider>) -> Result<Self, String> {
         let (trusted, exact) = match &options.trust {
             Some(pem) => {
-                let found = certificates(pem, "ssl.truststore")?;
+                let found = certificates(pem, &format!("{}ssl.truststore", options.prefix))?;
                 (found.clone(), found)
             }
-            None => (system_trust()?, Vec::new()),
+            None => (system_trust(&options.prefix)?, Vec::new()),
         };
         let mut roots = RootCertStore::empty();
         let (added, _) = roots.add_parsable_certificates(trusted);
         if added == 0 {
-            return Err("ssl.truststore: none of its certificates can be used".to_owned());
+            return Err(format!("{}ssl.truststore: none of its certificates can be used", options.prefix));
         }
         Ok(Self { roots, exact, check_host_name: options.check_host_name, provider })
     }

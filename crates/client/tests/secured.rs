@@ -184,7 +184,7 @@ async fn files_that_cannot_be_used_are_told_before_connecting() {
     for (path, told) in [
         (folder.path().join("absent.pem"), "can't be read"),
         (file("empty.pem", b"nothing"), "no `BEGIN CERTIFICATE` block"),
-        (file("store.jks", &[0xfe, 0xed, 0xfe, 0xed, 0]), "JKS or PKCS12"),
+        (file("store.jks", &[0xfe, 0xed, 0xfe, 0xed, 0]), "`keytool -list -rfc -keystore"),
         (file("broken.pem", b"-----BEGIN CERTIFICATE-----\n!!\n-----END CERTIFICATE-----\n"), "not valid PEM"),
     ] {
         let tls = TlsOptions { trust: Some(Pem::File(path)), ..TlsOptions::default() };
