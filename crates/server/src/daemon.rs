@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use streamside_plugin::{Outcome, Registry, Runner};
+use streamside_plugin::{Outcome, Registry};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
@@ -17,7 +17,7 @@ use crate::http::guard::Guard;
 use crate::http::token::{TokenError, Tokens, is_open_to_others};
 use crate::http::{self, HttpState, Readiness, RetryFn, RetryOutcome, TroublesFn};
 use crate::metrics::{Gauges, Metrics};
-use crate::shell::context::Context;
+use crate::shell::core::Core;
 use crate::shell::{self, Running, StartError};
 use crate::signals::{Asked, Signals};
 
@@ -99,7 +99,7 @@ impl Daemon {
         let cluster = settings.cluster_name.clone().unwrap_or_else(|| data_dir.cluster_id().to_owned());
         let metrics = Arc::new(Metrics::new("standalone", settings.plugin.class.as_deref(), &cluster));
         // HTTP comes first: a long journal is no reason to call the process dead.
-        let context = Arc::new(OnceLock::new());
+        let core = Arc::new(OnceLock::new());
         let (http_stop, stop) = watch::channel(false);
         let listener = match &settings.http.listen {
             Some(wanted) => Some(bind_http(wanted).await?),
@@ -109,8 +109,8 @@ impl Daemon {
         let http_state = Arc::new(HttpState {
             readiness: readiness.subscribe(),
             metrics: Arc::clone(&metrics),
-            retry: retry(Arc::clone(&context)),
-            troubles: troubles(Arc::clone(&context)),
+            retry: retry(Arc::clone(&core)),
+            troubles: troubles(Arc::clone(&core)),
             cluster_id: data_dir.cluster_id().to_owned(),
             cluster_name: settings.cluster_name.clone(),
             guard: Mutex::new(Arc::new(Guard {
@@ -128,7 +128,7 @@ impl Daemon {
         })?;
         let per_group = Arc::new(AtomicBool::new(settings.metrics_per_group));
         metrics.set_gauges(gauges(&running, Arc::clone(&per_group)));
-        let _ = context.set((Arc::clone(&running.context), running.runner.clone()));
+        let _ = core.set(Arc::clone(&running.core));
         readiness.send_replace(Readiness::Ready);
         Ok(Self { running, data_dir, http, http_state, http_stop, readiness, per_group, settings })
     }
@@ -155,7 +155,7 @@ impl Daemon {
             plugin: self.settings.plugin.class.clone(),
             groups: self
                 .running
-                .context
+                .core
                 .shards
                 .look(|c| c.stats())
                 .iter()
@@ -284,16 +284,16 @@ fn own_names(settings: &Settings) -> Vec<String> {
 }
 
 /// What HTTP may look at once it has been started.
-type Started = Arc<OnceLock<(Arc<Context>, Option<Arc<Runner>>)>>;
+type Started = Arc<OnceLock<Arc<Core>>>;
 
 fn retry(started: Started) -> RetryFn {
     Arc::new(move |group| {
         let started = Arc::clone(&started);
         Box::pin(async move {
-            let Some((context, _)) = started.get() else {
+            let Some(core) = started.get() else {
                 return RetryOutcome::Unavailable("The journal is still being read; try again.".to_owned());
             };
-            match context.operations.retry(&group).await {
+            match core.operations.retry(&group).await {
                 Ok(true) => RetryOutcome::Done,
                 Ok(false) => RetryOutcome::NoSuchGroup,
                 Err(e) => RetryOutcome::Unavailable(e.to_string()),
@@ -308,11 +308,11 @@ fn troubles(started: Started) -> TroublesFn {
         let started = Arc::clone(&started);
         Box::pin(async move {
             let mut troubles = Vec::new();
-            let Some((context, runner)) = started.get() else { return troubles };
-            if !context.shards.journal().healthy() {
+            let Some(core) = started.get() else { return troubles };
+            if !core.shards.journal().healthy() {
                 troubles.push("the journal cannot be written; see the log".to_owned());
             }
-            if let Some(runner) = runner {
+            if let Some(runner) = &core.runner {
                 let stats = runner.stats();
                 if stats.hung > 0 {
                     troubles.push(format!("{} plugin calls are past their deadline", stats.hung));
@@ -342,8 +342,8 @@ fn tokens(settings: &Settings) -> Result<Tokens, TokenError> {
 }
 
 fn gauges(running: &Running, per_group: Arc<AtomicBool>) -> impl Fn() -> Gauges + Send + Sync + 'static {
-    let shards = Arc::clone(&running.context.shards);
-    let runner = running.runner.clone();
+    let shards = Arc::clone(&running.core.shards);
+    let runner = running.core.runner.clone();
     let last: Mutex<Option<(std::time::Instant, Gauges)>> = Mutex::new(None);
     move || {
         let mut last = last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

@@ -2,6 +2,7 @@
 //!
 //! | module | what it holds |
 //! |---|---|
+//! | [`beside`] | in front of a cluster: listeners, node map, the four APIs |
 //! | [`cli`] | the command line |
 //! | [`config`] | keys, sources, settings |
 //! | [`daemon`] | the whole: start, serve, go down |
@@ -13,6 +14,7 @@
 //! | [`shell`] | connections, shards, journal, plugin calls |
 //! | [`signals`] | shutdown and reload |
 
+pub mod beside;
 pub mod cli;
 pub mod config;
 pub mod daemon;

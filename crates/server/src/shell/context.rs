@@ -7,11 +7,14 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::Semaphore;
 
-use crate::config::Effective;
+use crate::config::{Effective, Settings};
 use crate::metrics::Metrics;
 
 use super::operations::Operations;
 use super::shards::SharedShards;
+
+/// "For ever" for timers that a setting switches off.
+pub const NEVER: Duration = Duration::from_secs(31_536_000);
 
 /// How this node presents itself.
 #[derive(Clone, Debug)]
@@ -49,6 +52,24 @@ impl Tunables {
         tunables
     }
 
+    /// As configured.
+    #[must_use]
+    pub fn of(settings: &Settings) -> Self {
+        let tunables = Self::new(NEVER, NEVER, 0, 0);
+        tunables.take(settings);
+        tunables
+    }
+
+    /// Takes what is configured now.
+    pub fn take(&self, settings: &Settings) {
+        self.set(
+            settings.connections_max_idle.unwrap_or(NEVER),
+            settings.frame_timeout,
+            settings.max_connections,
+            settings.max_connections_per_ip,
+        );
+    }
+
     /// Takes new values; connections see them at their next timer.
     pub fn set(&self, idle: Duration, frame_timeout: Duration, max_connections: usize, max_connections_per_ip: usize) {
         let ms = |d: Duration| u64::try_from(d.as_millis()).unwrap_or(u64::MAX);
@@ -61,13 +82,13 @@ impl Tunables {
     /// How long a connection may be silent; at most a year.
     #[must_use]
     pub fn idle(&self) -> Duration {
-        Duration::from_millis(self.idle_ms.load(Ordering::Relaxed)).min(Duration::from_secs(31_536_000))
+        Duration::from_millis(self.idle_ms.load(Ordering::Relaxed)).min(NEVER)
     }
 
     /// How long a request may take to arrive once begun.
     #[must_use]
     pub fn frame_timeout(&self) -> Duration {
-        Duration::from_millis(self.frame_timeout_ms.load(Ordering::Relaxed)).min(Duration::from_secs(31_536_000))
+        Duration::from_millis(self.frame_timeout_ms.load(Ordering::Relaxed)).min(NEVER)
     }
 
     /// Connections in all.
@@ -137,7 +158,7 @@ pub struct Context {
     /// Counters.
     pub metrics: Arc<Metrics>,
     /// What may change while running.
-    pub tunables: Tunables,
+    pub tunables: Arc<Tunables>,
     /// `socket.request.max.bytes`.
     pub max_frame: usize,
     /// Every key with its value and origin, for DescribeConfigs; replaced at a reload.
@@ -151,7 +172,7 @@ pub struct Context {
     /// Lets through so many large requests at once.
     pub large: Arc<Semaphore>,
     /// Keeps clients from flooding the log.
-    pub noise: NoiseGate,
+    pub noise: Arc<NoiseGate>,
 }
 
 /// One holder's part of a number of bytes that all hold together; given back when this is dropped.

@@ -9,18 +9,21 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
 use super::StartError;
-use super::connection;
-use super::context::Context;
+use super::context::{NoiseGate, Tunables};
 use super::shutdown::{Alive, Phase};
 use crate::config::HostPort;
+use crate::metrics::Metrics;
 
 /// Pause after the system refused to hand out a connection (no descriptors left): others must close first.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Connections that may wait to be taken.
 const BACKLOG: u32 = 4096;
 
-/// Binds the Kafka listener; the address that was bound tells the port when the system chose it.
-pub(super) async fn bind(wanted: &HostPort) -> Result<(TcpListener, SocketAddr), StartError> {
+/// Binds a Kafka listener; the address that was bound tells the port when the system chose it.
+///
+/// # Errors
+/// [`StartError::Listen`].
+pub async fn bind(wanted: &HostPort) -> Result<(TcpListener, SocketAddr), StartError> {
     let error = |reason| StartError::Listen { address: wanted.to_string(), reason };
     let mut last = std::io::Error::new(std::io::ErrorKind::NotFound, "the name resolves to no address");
     let addresses = tokio::net::lookup_host((wanted.host.as_str(), wanted.port)).await.map_err(error)?;
@@ -45,8 +48,8 @@ fn bind_one(address: SocketAddr) -> std::io::Result<TcpListener> {
 }
 
 /// How many connections each address has.
-#[derive(Default)]
-struct PerAddress {
+#[derive(Debug, Default)]
+pub struct PerAddress {
     counts: Mutex<HashMap<IpAddr, usize>>,
 }
 
@@ -79,24 +82,44 @@ impl Drop for PerAddressGuard {
     }
 }
 
-/// Takes connections until the way down begins; the listener is closed then.
-pub(super) async fn accept(
-    listener: TcpListener,
-    context: Arc<Context>,
-    mut phase: watch::Receiver<Phase>,
-    alive: Alive,
-) {
-    let per_address = Arc::new(PerAddress::default());
+/// Who may come in: shared by all Kafka listeners of the process.
+pub struct Door {
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+    /// How many may come in.
+    pub tunables: Arc<Tunables>,
+    /// Keeps clients from flooding the log.
+    pub noise: Arc<NoiseGate>,
+    /// Who is in.
+    pub alive: Alive,
+    /// Who is in, by address.
+    pub per_address: Arc<PerAddress>,
+}
+
+/// Takes connections until the way down begins; the listener is closed then. Each is given to `serve` with the client's
+/// address, in a task of its own.
+pub async fn accept<S, F>(listener: TcpListener, door: Arc<Door>, mut phase: watch::Receiver<Phase>, serve: S)
+where
+    S: Fn(TcpStream, SocketAddr) -> F,
+    F: Future<Output = ()> + Send + 'static,
+{
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
             _ = phase.wait_for(|p| *p != Phase::Running) => return,
         };
         match accepted {
-            Ok((stream, peer)) => take(stream, peer, &context, &phase, &alive, &per_address),
+            Ok((stream, peer)) => {
+                let Some(inside) = door.enter(&stream, peer) else { continue };
+                let serving = serve(stream, peer);
+                tokio::spawn(async move {
+                    let _inside = inside;
+                    serving.await;
+                });
+            }
             Err(e) => {
-                context.metrics.limit_hit("accept");
-                context.noise.warn(|| {
+                door.metrics.limit_hit("accept");
+                door.noise.warn(|| {
                     tracing::warn!(error = %e, "a connection could not be taken; raise the limit of open files if this goes on");
                 });
                 tokio::time::sleep(ACCEPT_PAUSE).await;
@@ -105,37 +128,31 @@ pub(super) async fn accept(
     }
 }
 
-fn take(
-    stream: TcpStream,
-    peer: SocketAddr,
-    context: &Arc<Context>,
-    phase: &watch::Receiver<Phase>,
-    alive: &Alive,
-    per_address: &Arc<PerAddress>,
-) {
-    let limit = |name: &'static str, max: usize| {
-        context.metrics.limit_hit(name);
-        context.noise.warn(|| tracing::warn!(%peer, max, "connection refused: {name} is reached"));
-    };
-    let max = context.tunables.max_connections();
-    if alive.count() >= max {
-        return limit("max.connections", max);
+impl Door {
+    /// Lets a connection in, or refuses it; it is out again when what this returns is dropped.
+    fn enter(&self, stream: &TcpStream, peer: SocketAddr) -> Option<impl Send + use<>> {
+        let limit = |name: &'static str, max: usize| {
+            self.metrics.limit_hit(name);
+            self.noise.warn(|| tracing::warn!(%peer, max, "connection refused: {name} is reached"));
+        };
+        let max = self.tunables.max_connections();
+        if self.alive.count() >= max {
+            limit("max.connections", max);
+            return None;
+        }
+        let max = self.tunables.max_connections_per_ip();
+        let Some(from_here) = self.per_address.enter(peer.ip(), max) else {
+            limit("max.connections.per.ip", max);
+            return None;
+        };
+        if let Err(e) = stream.set_nodelay(true) {
+            tracing::debug!(%peer, error = %e, "TCP_NODELAY could not be set");
+        }
+        self.metrics.connection_opened();
+        let metrics = Arc::clone(&self.metrics);
+        // Counted out before its place is free again.
+        Some((OnDrop(move || metrics.connection_closed()), from_here, self.alive.enter()))
     }
-    let max = context.tunables.max_connections_per_ip();
-    let Some(from_here) = per_address.enter(peer.ip(), max) else {
-        return limit("max.connections.per.ip", max);
-    };
-    if let Err(e) = stream.set_nodelay(true) {
-        tracing::debug!(%peer, error = %e, "TCP_NODELAY could not be set");
-    }
-    let (context, phase, guard) = (Arc::clone(context), phase.clone(), alive.enter());
-    context.metrics.connection_opened();
-    tokio::spawn(async move {
-        let _held = (from_here, guard);
-        let metrics = Arc::clone(&context.metrics);
-        let _closed = OnDrop(|| metrics.connection_closed());
-        connection::serve(context, stream, peer, phase).await;
-    });
 }
 
 /// Runs its function at the end, a panic's too.

@@ -1,0 +1,84 @@
+//! Connections to the upstream: names are resolved anew each time, addresses tried in turn, all within one time.
+
+use std::io;
+use std::net::SocketAddr;
+use std::time::Duration;
+
+use streamside_proxy::pair::Stream;
+use tokio::net::TcpStream;
+use tokio::time::Instant;
+
+use crate::config::HostPort;
+
+/// Why there is no connection to the upstream. The text continues "cannot reach HOST:PORT: ".
+#[derive(Debug, thiserror::Error)]
+pub enum DialError {
+    /// The name.
+    #[error("its name cannot be resolved ({0})")]
+    Name(io::Error),
+    /// Nobody listens, or the network says no.
+    #[error("{0}")]
+    Connect(io::Error),
+    /// Nothing came in time.
+    #[error("no connection within {} ms", .0.as_millis())]
+    Timeout(Duration),
+    /// The encrypted connection could not be made; a sentence that says what to do.
+    #[error("{0}")]
+    Tls(String),
+}
+
+impl DialError {
+    /// A word for metrics and policy.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Name(_) => "name",
+            Self::Connect(_) => "connect",
+            Self::Timeout(_) => "timeout",
+            Self::Tls(_) => "tls",
+        }
+    }
+}
+
+/// Makes connections to the upstream.
+#[derive(Clone, Debug)]
+pub struct Dialer {
+    /// For one connection, from the name to the end of the TLS handshake.
+    pub timeout: Duration,
+}
+
+impl Dialer {
+    /// A connection, ready for the Kafka protocol, and where it leads to.
+    ///
+    /// # Errors
+    /// [`DialError`].
+    pub async fn dial(&self, to: &HostPort) -> Result<(Stream, SocketAddr), DialError> {
+        let deadline = Instant::now() + self.timeout;
+        let late = |_| DialError::Timeout(self.timeout);
+        let tcp = tokio::time::timeout_at(deadline, connect(to)).await.map_err(late)??;
+        let peer = tcp.peer_addr().map_err(DialError::Connect)?;
+        let stream = tokio::time::timeout_at(deadline, self.secure(tcp, &to.host)).await.map_err(late)??;
+        Ok((stream, peer))
+    }
+
+    /// What is spoken over a TCP connection to `_host`: plaintext.
+    async fn secure(&self, tcp: TcpStream, _host: &str) -> Result<Stream, DialError> {
+        Ok(Stream::Tcp(tcp))
+    }
+}
+
+async fn connect(to: &HostPort) -> Result<TcpStream, DialError> {
+    let found = tokio::net::lookup_host((to.host.as_str(), to.port)).await.map_err(DialError::Name)?;
+    let mut last = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
+    for address in found {
+        match TcpStream::connect(address).await {
+            Ok(tcp) => {
+                // Without it a small request may wait for the acknowledgement of the one before.
+                tcp.set_nodelay(true).map_err(DialError::Connect)?;
+                return Ok(tcp);
+            }
+            Err(e) => last = e,
+        }
+    }
+    Err(DialError::Connect(last))
+}
