@@ -3,12 +3,26 @@
 /// Bytes of one chunk of what is streamed. Large enough that a system call moves much, small enough for a pool.
 pub const CHUNK_BYTES: usize = 64 * 1024;
 
+/// Chunks that a worker keeps for its next pairs. A turn of a pair needs one; more are out only behind slow readers.
+pub const POOLED_CHUNKS: usize = 8;
+
+/// So little is copied rather than kept in the chunk that it came in: what waits for a slow reader then holds its own
+/// size.
+pub const COPY_BYTES: usize = 4 * 1024;
+
+/// Pieces handed to one gathering write. More come in the next one.
+pub const SEGMENTS_AT_ONCE: usize = 16;
+
 /// Requests of one connection that may wait for their answers. A Java client has five in flight; whoever pipelines more
 /// waits.
 pub const SLOTS: usize = 1024;
 
 /// Bytes of finished answers that wait behind an unfinished one before the upstream is read no further.
 pub const WAITING_ANSWERS_BYTES: usize = 1024 * 1024;
+
+/// Bytes of a produce request that are held until it is known whether it wants an answer: a header with the longest
+/// client id and transactional id that Kafka reads.
+pub const PRODUCE_HEADER_BYTES: usize = 70 * 1024;
 
 /// An answer that is looked at whole. A describe of many groups with descriptions is the largest of them.
 pub const WHOLE_ANSWER_BYTES: usize = 64 * 1024 * 1024;
