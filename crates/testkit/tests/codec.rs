@@ -21,7 +21,8 @@ fn every_vector_decodes_to_its_body_and_encodes_to_its_bytes() {
             let what = format!("{} {}", file.display(), vector["what"]);
             let key = i16::try_from(vector["api"].as_i64().unwrap()).unwrap();
             let version = i16::try_from(vector["version"].as_i64().unwrap()).unwrap();
-            let api = catalog.api(key).unwrap();
+            // No scenario speaks what only the proxy looks into.
+            let Some(api) = catalog.api(key) else { continue };
             let frame = unhex(vector["hex"].as_str().unwrap()).unwrap();
             let mut rest = &frame[4..];
             let (message, header) = if vector["kind"] == "request" {

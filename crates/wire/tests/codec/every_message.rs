@@ -4,10 +4,10 @@ use std::fmt::Debug;
 
 use bytes::BytesMut;
 use streamside_wire::messages::{
-    api_versions, delete_groups, describe_cluster, describe_configs, describe_groups, find_coordinator,
-    incremental_alter_configs, list_config_resources, list_groups, list_offsets, metadata, offset_fetch,
-    sasl_authenticate, sasl_handshake, streams_group_describe, streams_group_heartbeat,
-    streams_group_topology_description_update,
+    api_versions, consumer_group_describe, delete_groups, describe_cluster, describe_configs, describe_groups,
+    describe_quorum, fetch, find_coordinator, incremental_alter_configs, list_config_resources, list_groups,
+    list_offsets, metadata, offset_fetch, produce, sasl_authenticate, sasl_handshake, share_acknowledge, share_fetch,
+    share_group_describe, streams_group_describe, streams_group_heartbeat, streams_group_topology_description_update,
 };
 use streamside_wire::value::Value;
 use streamside_wire::{DecodeError, EncodeError, Malformed, Message, Reader, Tree, Unencodable, Writer};
@@ -45,14 +45,15 @@ fn encode<'a, M: Message<'a>>(message: &M, version: i16) -> Result<BytesMut, Enc
 }
 
 macro_rules! codecs {
-    ($($module:ident::{$request:ident, $response:ident})+) => {
+    ($($module:ident::{$request:ident, $response:ident})+ ; answers: $($answers:ident::$answer:ident)+) => {
         /// Every message of the crate.
-        pub static ALL: &[&dyn Codec] = &[$(&$request, &$response),+];
+        pub static ALL: &[&dyn Codec] = &[$(&$request, &$response,)+ $(&$answer),+];
 
         $(
             codecs!(@one $module::$request true);
             codecs!(@one $module::$response false);
         )+
+        $(codecs!(@one $answers::$answer false);)+
     };
     (@one $module:ident::$name:ident $is_request:literal) => {
         struct $name;
@@ -121,6 +122,14 @@ codecs! {
     streams_group_topology_description_update::{
         StreamsGroupTopologyDescriptionUpdateRequest, StreamsGroupTopologyDescriptionUpdateResponse
     }
+    ; answers:
+    produce::ProduceResponse
+    fetch::FetchResponse
+    describe_quorum::DescribeQuorumResponse
+    consumer_group_describe::ConsumerGroupDescribeResponse
+    share_group_describe::ShareGroupDescribeResponse
+    share_fetch::ShareFetchResponse
+    share_acknowledge::ShareAcknowledgeResponse
 }
 
 /// The codec of an API's request or response.
@@ -143,7 +152,7 @@ fn defaults_come_back_in_every_version() {
             count += 1;
         }
     }
-    assert_eq!(count, 172);
+    assert_eq!(count, 208);
 }
 
 #[test]
