@@ -12,9 +12,12 @@ use super::keys::{self, Built, Key, Kind};
 use super::near::nearest;
 use super::settings::{GroupSettings, HttpSettings, LogFormat, LogSettings, PluginSettings, Settings};
 use super::source::{Effective, Mistake, Origin, Raw, substitute};
+use super::upstream::{self, Addressing, Mode, NodePorts, PushMode, UpstreamSettings};
 
 const PLUGIN_CLASS: &str = "group.streams.topology.description.plugin.class";
 const HIDDEN: &str = "[hidden]";
+/// The default of `listeners` with a cluster behind us.
+const GATEWAY_LISTENER: &str = "PLAINTEXT://127.0.0.1:19092";
 
 struct Checker<'a> {
     layers: &'a BTreeMap<String, Raw>,
@@ -144,11 +147,13 @@ impl Checker<'_> {
     }
 
     fn settings(&mut self) -> Settings {
+        self.gateway_default();
         let (listener, advertised) = self.listeners();
         let groups = self.groups();
         let topics = self.topics();
         let data_dir = self.data_dir();
         let http = self.http(&data_dir);
+        let upstream = self.upstream(&listener, &http);
         let plugin = self.plugin();
         let log = self.log();
         let cluster_name = Some(self.text("streamside.cluster.name")).filter(|name| !name.is_empty());
@@ -181,6 +186,7 @@ impl Checker<'_> {
             description_max_nodes: self.number("streamside.description.max.nodes"),
             description_max_name_bytes: self.number("streamside.description.max.name.bytes"),
             max_groups: self.number("streamside.max.groups"),
+            upstream,
             data_dir,
             cluster_name,
             http,
@@ -188,6 +194,73 @@ impl Checker<'_> {
             metrics_per_group: self.text("streamside.metrics.per.group").eq_ignore_ascii_case("true"),
             effective: self.effective.clone(),
         }
+    }
+
+    /// Before a cluster the default listener leaves the broker's own port free.
+    fn gateway_default(&mut self) {
+        if self.text("streamside.upstream").is_empty() {
+            return;
+        }
+        if let Some(entry) = self.effective.iter_mut().find(|e| e.key == "listeners" && e.origin == Origin::Default) {
+            entry.value = GATEWAY_LISTENER.to_owned();
+            entry.shown = GATEWAY_LISTENER.to_owned();
+        }
+    }
+
+    fn upstream(&mut self, listener: &HostPort, http: &HttpSettings) -> Option<UpstreamSettings> {
+        let bootstrap = upstream::bootstrap(&self.text("streamside.upstream")).unwrap_or_else(|problem| {
+            self.wrong("streamside.upstream", format!("{problem}; must be a list of HOST:PORT, as 127.0.0.1:9092"));
+            Vec::new()
+        });
+        let node_ports = NodePorts::parse(&self.text("streamside.node.ports")).unwrap_or_else(|problem| {
+            let allowed = "must be BASE+id, as 19100+id, or a list of ID:PORT or ID:PORT=HOST:PORT";
+            self.wrong("streamside.node.ports", format!("{problem}; {allowed}"));
+            NodePorts::AfterListener
+        });
+        let taken =
+            [("listeners", Some(listener.port)), ("streamside.http.listen", http.listen.as_ref().map(|l| l.port))];
+        for (id, port) in node_ports.reserved() {
+            if let Some((key, _)) = taken.iter().find(|(_, taken)| *taken == Some(port)) {
+                self.wrong("streamside.node.ports", format!("node {id} has the port {port}, which is that of {key}"));
+            }
+        }
+        let gone_after = match self.text("streamside.upstream.gone.after") {
+            text if text.is_empty() => {
+                Duration::from_secs(60 * self.number::<u64>("offsets.retention.minutes") + 86_400)
+            }
+            text => upstream::duration(&text).unwrap_or_else(|problem| {
+                self.wrong("streamside.upstream.gone.after", format!("{problem}; must be a duration, as 8d or 12h"));
+                Duration::ZERO
+            }),
+        };
+        if bootstrap.is_empty() {
+            return None;
+        }
+        let addresses = match self.text("streamside.addresses").as_str() {
+            "advertised" => Addressing::Advertised,
+            _ => Addressing::Gateway,
+        };
+        if addresses == Addressing::Advertised && bootstrap.len() > 1 {
+            self.wrong("streamside.upstream", "with streamside.addresses=advertised must be one broker");
+        }
+        if let Some(own) = bootstrap.iter().find(|address| *address == listener) {
+            self.wrong("streamside.upstream", format!("{own} is our own listener; must be the cluster behind us"));
+        }
+        Some(UpstreamSettings {
+            bootstrap,
+            mode: if self.text("streamside.mode") == "relay" { Mode::Relay } else { Mode::Full },
+            addresses,
+            node_ports,
+            push: match self.text("streamside.upstream.push").as_str() {
+                "own" => PushMode::Own,
+                "tee" => PushMode::Tee,
+                "off" => PushMode::Off,
+                _ => PushMode::Auto,
+            },
+            gone_after,
+            restore_client_host: self.text("streamside.upstream.client.host") != "pass",
+            redact_hidden_topics: self.text("streamside.describe.hidden.topics") == "redact",
+        })
     }
 
     fn listeners(&mut self) -> (HostPort, HostPort) {

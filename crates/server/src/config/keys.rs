@@ -90,7 +90,7 @@ impl Section {
             Self::Storage => "Storage and identity",
             Self::Http => "HTTP",
             Self::Logging => "Logs and metrics",
-            Self::Upstream => "Beside a broker (not in this build)",
+            Self::Upstream => "Beside a broker",
         }
     }
 }
@@ -152,14 +152,14 @@ pub const KEYS: &[Key] = &[
         "listeners",
         Kind::Text("one listener, as PLAINTEXT://HOST:PORT"),
         "PLAINTEXT://127.0.0.1:9092",
-        "Where Kafka clients connect. An IPv6 address stands in brackets; an empty host or `0.0.0.0` listens on all addresses; port 0 takes a free one.",
+        "Where Kafka clients connect; with `streamside.upstream` the default port is 19092. An IPv6 address stands in brackets; an empty host or `0.0.0.0` listens on all addresses; port 0 takes a free one.",
     ),
     key(
         Listener,
         "advertised.listeners",
         Kind::Text("one listener, as PLAINTEXT://HOST:PORT, with a host that clients can reach"),
         "",
-        "What clients are told to connect to. Empty: the value of `listeners`. Needed when listening on all addresses, since a wildcard can't be advertised.",
+        "What clients are told to connect to; before a cluster the host stands for every node's port as well. Empty: the value of `listeners`. Needed when listening on all addresses, since a wildcard can't be advertised.",
     ),
     live(key(Listener, "max.connections", int(0), "2147483647", "Connections at one time; more are closed at once.")),
     live(key(Listener, "max.connections.per.ip", int(0), "2147483647", "Connections at one time from one address.")),
@@ -189,7 +189,7 @@ pub const KEYS: &[Key] = &[
         "streamside.connect.timeout.ms",
         within(1, 3_600_000),
         "10000",
-        "Time for a connection that we open ourselves.",
+        "Time for a connection that we open ourselves, from the name to the end of the TLS handshake. A client whose upstream connection takes longer is closed.",
     ),
     live(key(
         Listener,
@@ -458,20 +458,20 @@ pub const KEYS: &[Key] = &[
     live(key(Logging, "streamside.metrics.per.group", Kind::Boolean, "false", "Adds metrics with a group label.")),
     // Beside a broker
     later(key(Upstream, "ssl.*", Kind::Text("any text"), "", "TLS of the Kafka listener.")),
-    later(key(
+    live(key(
         Upstream,
         "streamside.mode",
         Kind::OneOf(&["full", "relay"]),
         "full",
-        "`relay`: addresses rewritten, all else off.",
+        "`relay`: addresses are rewritten, all else is off. A change lets every client reconnect once.",
     )),
-    later(key(
+    key(
         Upstream,
         "streamside.upstream",
         Kind::Text("a list of HOST:PORT"),
         "",
         "Bootstrap of the cluster behind us. Empty: standing alone.",
-    )),
+    ),
     later(key(
         Upstream,
         "streamside.upstream.security.protocol",
@@ -491,47 +491,47 @@ pub const KEYS: &[Key] = &[
         "refuse",
         "`accept`: all clients share the rights of our certificate.",
     )),
-    later(key(
+    live(key(
         Upstream,
         "streamside.upstream.push",
         Kind::OneOf(&["auto", "own", "tee", "off"]),
         "auto",
-        "Who answers a push.",
+        "Who answers a push: `own` we do, `tee` we do and pass it on, `off` nobody is asked, `auto` is `tee` once the cluster itself asks for descriptions, else `own`.",
     )),
-    later(key(
+    live(key(
         Upstream,
         "streamside.upstream.gone.after",
-        Kind::Text("a duration"),
+        Kind::Text("a duration, as 8d or 12h"),
         "",
-        "When a group that is not seen counts as gone.",
+        "A group that was not seen for so long, and that the cluster does not know, is gone. Empty: `offsets.retention.minutes` and a day.",
     )),
-    later(key(
+    live(key(
         Upstream,
         "streamside.upstream.client.host",
         Kind::OneOf(&["restore", "pass"]),
         "restore",
         "`pass`: describe answers keep the broker's view of client addresses.",
     )),
-    later(key(
+    key(
         Upstream,
         "streamside.addresses",
         Kind::OneOf(&["gateway", "advertised"]),
         "gateway",
-        "`advertised`: one broker behind us that advertises our address.",
-    )),
-    later(key(
+        "`gateway`: each node of the cluster has a port here. `advertised`: one broker behind us that advertises our address; nothing is rewritten.",
+    ),
+    key(
         Upstream,
         "streamside.node.ports",
-        Kind::Text("BASE+id, or a list of ID:PORT"),
+        Kind::Text("BASE+id, or a list of ID:PORT or ID:PORT=HOST:PORT"),
         "",
-        "Ports that stand for the nodes behind us.",
-    )),
-    later(key(
+        "Ports that stand for the nodes behind us; an address after `=` says where the node is. Empty: the listener's port + 1 + node id, or the next free one.",
+    ),
+    live(key(
         Upstream,
         "streamside.describe.hidden.topics",
         Kind::OneOf(&["refuse", "redact"]),
         "refuse",
-        "`redact`: hidden topic names are left out of descriptions.",
+        "A topic that only the description names and the caller may not see: `refuse` hides the group's entry, `redact` the name.",
     )),
 ];
 

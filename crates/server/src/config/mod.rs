@@ -8,6 +8,7 @@
 //! | [`address`] | listeners and `HOST:PORT` |
 //! | `check` | values against the table and against each other |
 //! | [`settings`] | the typed result |
+//! | [`upstream`] | the cluster behind us |
 //! | [`near`] | which known key an unknown one is near to |
 //! | [`show`] | `streamside config` and `docs/configuration.md` |
 //!
@@ -27,12 +28,14 @@ pub mod properties;
 pub mod settings;
 pub mod show;
 pub mod source;
+pub mod upstream;
 
 use std::fmt;
 
 pub use address::HostPort;
 pub use settings::{GroupSettings, HttpSettings, LogFormat, LogSettings, PluginSettings, Settings};
 pub use source::{Effective, Mistake, Origin, Sources};
+pub use upstream::UpstreamSettings;
 
 /// Settings with what should be told about them.
 #[derive(Clone, Debug)]

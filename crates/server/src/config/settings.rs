@@ -8,6 +8,7 @@ use streamside_coordinator::{Compat, Config as CoordinatorConfig, Limits, Settin
 
 use super::address::HostPort;
 use super::source::Effective;
+use super::upstream::UpstreamSettings;
 
 /// Everything configured, checked, with units.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -52,6 +53,8 @@ pub struct Settings {
     pub description_max_name_bytes: usize,
     /// `streamside.max.groups`.
     pub max_groups: usize,
+    /// `streamside.upstream` and its neighbours; `None`: standing alone.
+    pub upstream: Option<UpstreamSettings>,
     /// `streamside.data.dir`.
     pub data_dir: PathBuf,
     /// `streamside.cluster.name`; `None`: the cluster id.

@@ -184,7 +184,7 @@ fn http_beyond_loopback_needs_consent() {
 
 #[test]
 fn what_this_build_lacks_says_so_unless_it_is_the_default() {
-    one_mistake(&["streamside.upstream=kafka:9092"], &["not in this build"]);
+    one_mistake(&["streamside.plugin.allowed=x"], &["not in this build"]);
     one_mistake(&["ssl.keystore.location=/x"], &["not in this build"]);
     one_mistake(&["streamside.upstream.sasl.jaas.config=top secret"], &["[hidden]", "not in this build"]);
     assert!(load(&with(&["streamside.mode=full", "streamside.upstream="])).is_ok());
@@ -275,12 +275,38 @@ fn the_documentation_is_what_the_table_says() {
 #[test]
 fn the_samples_load_without_a_word() {
     let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../config");
-    for name in ["standalone.properties", "standalone.toml"] {
+    for name in ["standalone.properties", "standalone.toml", "sidecar.properties", "sidecar.toml"] {
         let loaded = load(&Sources { file: Some(folder.join(name)), ..Sources::default() }).unwrap();
         assert!(loaded.warnings.is_empty(), "{name}: {:?}", loaded.warnings);
     }
-    for name in ["sidecar.properties", "sidecar.toml"] {
-        let error = load(&Sources { file: Some(folder.join(name)), ..Sources::default() }).unwrap_err();
-        assert!(error.mistakes.iter().all(|m| m.problem.contains("not in this build")), "{name}: {error}");
-    }
+}
+
+#[test]
+fn before_a_cluster_the_listener_leaves_the_brokers_port_free() {
+    let settings = load(&with(&["streamside.upstream=kafka-1:9092,kafka-2:9092"])).unwrap().settings;
+    assert_eq!(settings.listener.to_string(), "127.0.0.1:19092");
+    assert_eq!(settings.advertised, settings.listener);
+    let upstream = settings.upstream.unwrap();
+    assert_eq!(upstream.bootstrap.len(), 2);
+    assert_eq!((upstream.mode, upstream.addresses), (upstream::Mode::Full, upstream::Addressing::Gateway));
+    assert_eq!((upstream.push, upstream.gone_after), (upstream::PushMode::Auto, Duration::from_secs(8 * 86_400)));
+    assert!(upstream.restore_client_host && !upstream.redact_hidden_topics);
+    let given = with(&["streamside.upstream=kafka:9092", "listeners=PLAINTEXT://127.0.0.1:9092"]);
+    assert_eq!(load(&given).unwrap().settings.listener.port, 9092);
+    assert_eq!(load(&Sources::default()).unwrap().settings.upstream, None);
+}
+
+#[test]
+fn an_upstream_that_cannot_be_meant_stops_the_start() {
+    one_mistake(&["streamside.upstream=127.0.0.1:19092"], &["our own listener"]);
+    one_mistake(&["streamside.upstream=kafka"], &["no port", "HOST:PORT"]);
+    one_mistake(&["streamside.upstream=a:1,b:1", "streamside.addresses=advertised"], &["must be one broker"]);
+    one_mistake(
+        &["streamside.upstream=a:1", "streamside.node.ports=1:13310"],
+        &["node 1", "13310", "streamside.http.listen"],
+    );
+    one_mistake(&["streamside.upstream=a:1", "streamside.node.ports=1:19092"], &["that of listeners"]);
+    one_mistake(&["streamside.upstream=a:1", "streamside.node.ports=1"], &["BASE+id"]);
+    one_mistake(&["streamside.upstream.gone.after=soon"], &["as 8d"]);
+    one_mistake(&["streamside.upstream=a:1", "listeners=PLAINTEXT://0.0.0.0:19092"], &["set advertised.listeners"]);
 }
