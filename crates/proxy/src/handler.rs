@@ -53,6 +53,9 @@ pub enum Answer {
 
 /// Changes an answer in place while it streams by.
 pub trait Filter: Send {
+    /// The answer begins; its frame's body has so many bytes. Called once, before anything passes.
+    fn begin(&mut self, _length: usize) {}
+
     /// The next bytes of the frame's body, in order, in chunks of any size.
     ///
     /// # Errors

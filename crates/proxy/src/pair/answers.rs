@@ -234,6 +234,9 @@ impl<H: Handler> Pair<H> {
         run: &mut Run,
     ) -> Result<usize, Ended> {
         let have = std::mem::take(&mut self.answers.have);
+        if let Some(filter) = &mut filter {
+            filter.begin(length);
+        }
         self.slots.arriving(place);
         if let Some(stored) = self.answers.stored.get_mut(..have)
             && have > 0

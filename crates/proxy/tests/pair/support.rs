@@ -115,16 +115,27 @@ pub fn frame(body: &[u8]) -> BytesMut {
     out
 }
 
-struct Invert(usize);
+/// Inverts what is behind the correlation id, and wants to be told the length that comes.
+#[derive(Default)]
+struct Invert {
+    length: usize,
+    passed: usize,
+}
 
 impl Filter for Invert {
+    fn begin(&mut self, length: usize) {
+        assert_eq!((self.length, self.passed), (0, 0));
+        self.length = length;
+    }
+
     fn pass(&mut self, chunk: &mut [u8]) -> Result<(), String> {
         for byte in chunk {
-            if self.0 >= 4 {
+            if self.passed >= 4 {
                 *byte ^= 0xff;
             }
-            self.0 += 1;
+            self.passed += 1;
         }
+        assert!(self.passed <= self.length, "{} bytes passed, {} were announced", self.passed, self.length);
         Ok(())
     }
 }
@@ -186,7 +197,7 @@ async fn pause(turns: u32) {
 impl Handler for Decider {
     fn head(&mut self, head: Head) -> Treat {
         match head.api_key {
-            FILTERED => Treat::Stream(Answer::Filter(Box::new(Invert(0)))),
+            FILTERED => Treat::Stream(Answer::Filter(Box::<Invert>::default())),
             WHOLE | CHANGED | LOCAL | EXCHANGE | LATER | FOLLOWED | SLOW => Treat::Whole(1 << 20),
             _ => Treat::Stream(Answer::Stream),
         }
