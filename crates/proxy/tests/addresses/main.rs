@@ -1,0 +1,5 @@
+//! No address of the upstream's reaches a client.
+#![allow(clippy::unwrap_used, clippy::panic)] // these are tests through and through
+
+mod support;
+mod typed;
