@@ -60,7 +60,9 @@ pub trait Intercept: Send + Sync + 'static {
     fn closed(&self, _connection: &Connection, _only_metadata: bool) {}
 
     /// A heartbeat was answered by the broker. `answer` is in version 1 shape: fields that an old broker lacks are filled
-    /// in here (`TaskOffsetIntervalMs`, `AcceptableRecoveryLag`), and so is `TopologyDescriptionRequired`.
+    /// in here (`TaskOffsetIntervalMs`, 0 where the broker said nothing; `AcceptableRecoveryLag`, -1 then, which is also
+    /// what Kafka 4.4 says beside an error or to who leaves), and so is `TopologyDescriptionRequired`, which version 0
+    /// clients never get.
     fn heartbeat(
         &self,
         connection: &Arc<Connection>,

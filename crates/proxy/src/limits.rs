@@ -29,3 +29,18 @@ pub const WHOLE_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 
 /// A request that is looked at whole: Kafka's own `socket.request.max.bytes`.
 pub const WHOLE_REQUEST_BYTES: usize = 100 * 1024 * 1024;
+
+/// An ApiVersions answer. Kafka 4.4's has 900 bytes.
+pub const VERSIONS_ANSWER_BYTES: usize = 1024 * 1024;
+
+/// A heartbeat that is looked at. A topology of thousands of subtopologies has a few hundred kilobytes.
+pub const HEARTBEAT_BYTES: usize = 4 * 1024 * 1024;
+
+/// Decoded heap that one message may cost, as a multiple of its bytes on the wire.
+pub const DECODED_HEAP_FACTOR: usize = 24;
+
+/// The floor of the above.
+pub const DECODED_HEAP_FLOOR: usize = 64 * 1024;
+
+/// The ceiling of the above, unless the bytes on the wire alone are half of it.
+pub const DECODED_HEAP_CEILING: usize = 256 * 1024 * 1024;

@@ -1,1 +1,0 @@
-//! Versions: what is offered to the client, typed conversion between versions.
