@@ -6,6 +6,8 @@ use streamside_wire::messages::api_versions::ApiVersion;
 use streamside_wire::value::{Layout, Value as _};
 use streamside_wire::{DecodeError, EncodeError, Reader, Writer};
 
+use crate::addresses::highest_version;
+
 /// API 18.
 pub const API_VERSIONS: i16 = 18;
 /// API 42.
@@ -43,10 +45,7 @@ impl Offer {
             DELETE_GROUPS if self.bridged => Some(3),
             69 | 77 | STREAMS_GROUP_HEARTBEAT | STREAMS_GROUP_DESCRIBE if self.bridged => Some(1),
             TOPOLOGY_DESCRIPTION_UPDATE if self.bridged => Some(0),
-            0 | METADATA if self.addresses => Some(13),
-            1 if self.addresses => Some(18),
-            10 if self.addresses => Some(6),
-            55 | 60 | 78 | 79 if self.addresses => Some(2),
+            _ if self.addresses => highest_version(api_key),
             _ => None,
         }
     }

@@ -7,8 +7,9 @@ use streamside_wire::messages::api_versions::ApiVersionsRequest;
 
 use super::frames;
 use super::questions::{AskError, Questions};
+use crate::addresses::answer_for;
 use crate::bridge::versions::{API_VERSIONS, Offer, Ranges, Row, tell};
-use crate::handler::{Answer, Head, Mapped, Upstream};
+use crate::handler::{Answer, Head, Mapped, Treat, Upstream};
 use crate::intercept::{Addresses, Connection, Intercept};
 use crate::limits::VERSIONS_ANSWER_BYTES;
 
@@ -52,10 +53,13 @@ impl Context {
         range.is_some_and(|(lowest, highest)| (lowest..=highest).contains(&head.api_version))
     }
 
-    /// How an answer that nobody decides about is treated.
-    pub fn rewritten(&self, _head: Head) -> Answer {
-        let _ = &self.addresses;
-        Answer::Stream
+    /// How a request is treated that nobody decides about: it streams, and so does its answer unless that has addresses.
+    pub fn streamed(&self, head: Head) -> Treat {
+        let Some(addresses) = &self.addresses else { return Treat::Stream(Answer::Stream) };
+        match answer_for(head.api_key, head.api_version, addresses) {
+            Ok(answer) => Treat::Stream(answer.unwrap_or(Answer::Stream)),
+            Err(line) => Treat::Close(line),
+        }
     }
 
     fn learn(&self, rows: &[Row]) {

@@ -93,11 +93,6 @@ impl Gateway {
         let context = Arc::new(Context::new(Arc::new(connection), intercept, addresses, offer));
         Gateway { context, mode, asked: Asked::default() }
     }
-
-    /// An answer that nobody decides about: its addresses are rewritten, if it has any.
-    fn streamed(&self, head: Head) -> Treat {
-        Treat::Stream(self.context.rewritten(head))
-    }
 }
 
 impl Drop for Gateway {
@@ -113,7 +108,7 @@ impl Handler for Gateway {
             return Treat::Stream(context::versions_answer(&self.context, head));
         }
         if self.mode == Mode::Relay {
-            return self.streamed(head);
+            return self.context.streamed(head);
         }
         match (head.api_key, head.api_version) {
             (STREAMS_GROUP_HEARTBEAT, 0..=1) if self.context.may_bridge() => Treat::Whole(HEARTBEAT_BYTES),
@@ -124,7 +119,7 @@ impl Handler for Gateway {
             }
             (key, version) if heard::is_heard(key, version) => Treat::Whole(heard::REQUEST_BYTES),
             (key, version) if hosts::has_hosts(key, version) => Treat::Stream(hosts::answer(&self.context, head)),
-            _ => self.streamed(head),
+            _ => self.context.streamed(head),
         }
     }
 
