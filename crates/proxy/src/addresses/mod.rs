@@ -3,6 +3,7 @@
 //! | module | what |
 //! |---|---|
 //! | [`typed`] | answers that are read whole: the nodes of a cluster, coordinators, the controllers' quorum |
+//! | [`filter`] | answers with records, changed in place while they stream by; by `shape`, with `padding` |
 //!
 //! # Every field of an answer that has to do with an address
 //!
@@ -36,6 +37,9 @@
 //! (LEADER_NOT_AVAILABLE), and if it is the controller there is none (-1); a FindCoordinator row gets error 15
 //! (COORDINATOR_NOT_AVAILABLE), node -1, no host. Replica and in-sync lists are ids and stay.
 
+pub mod filter;
+mod padding;
+mod shape;
 pub mod typed;
 
 use std::sync::Arc;
@@ -44,6 +48,7 @@ use crate::handler::{Answer, Mapped};
 use crate::intercept::Addresses;
 use crate::limits::WHOLE_ANSWER_BYTES;
 
+pub use filter::EndpointFilter;
 pub use typed::RewriteError;
 
 /// Keys whose answers are rewritten, each with the highest version that is understood, ascending. Higher ones may not be
@@ -74,7 +79,7 @@ pub fn answer_for(api_key: i16, version: i16, addresses: &Arc<dyn Addresses>) ->
         10 => Some(whole(addresses, version, typed::find_coordinator)),
         60 => Some(whole(addresses, version, typed::describe_cluster)),
         55 if version >= 2 => Some(whole(addresses, version, |body, version, _| typed::describe_quorum(body, version))),
-        _ => None,
+        _ => EndpointFilter::new(api_key, version).map(|filter| Answer::Filter(Box::new(filter))),
     })
 }
 
