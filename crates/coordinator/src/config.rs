@@ -9,6 +9,16 @@ pub enum Compat {
     Kafka,
 }
 
+/// Who owns the membership of groups.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Membership {
+    /// We do: standalone. [`crate::Input::Heartbeat`] decides.
+    #[default]
+    Own,
+    /// A broker does, and we watch what it answers ([`crate::watched`]).
+    Broker,
+}
+
 /// Bounds on what clients may make us keep; each has a reason word or Kafka's own error.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Limits {
@@ -22,6 +32,28 @@ pub struct Limits {
     pub description_max_nodes: usize,
     /// Bytes of a name in a description: 135 `name_too_long`.
     pub description_max_name_bytes: usize,
+    /// Beside a broker: members of one group that are remembered. The broker bounds a group itself
+    /// (`group.streams.max.size`); members beyond ours are served all the same, each by a question to the broker.
+    pub watched_members: usize,
+    /// Beside a broker: tasks of one member whose offsets are remembered.
+    pub watched_tasks: usize,
+    /// Beside a broker: bytes of a heartbeat's own topology that is kept as a coarse picture.
+    pub watched_topology_bytes: usize,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self {
+            max_groups: 100_000,
+            max_members: i32::MAX,
+            description_max_bytes: 1_048_576,
+            description_max_nodes: 5_000,
+            description_max_name_bytes: 32_767,
+            watched_members: 10_000,
+            watched_tasks: 10_000,
+            watched_topology_bytes: 262_144,
+        }
+    }
 }
 
 /// What groups may set for themselves, both ends included (spec kip1071 §7.2).
@@ -59,6 +91,9 @@ impl Default for SettingBounds {
 #[allow(missing_docs)]
 pub struct Config {
     pub compat: Compat,
+    pub membership: Membership,
+    /// Beside a broker: after so long without a sign of it a group counts as gone (`streamside.upstream.gone.after`).
+    pub gone_after_ms: i64,
     /// Identity of the configured plugin; `None`: the feature is off.
     pub plugin: Option<String>,
     pub session_timeout_ms: i32,
@@ -78,11 +113,11 @@ pub struct Config {
 }
 
 impl Config {
-    /// Takes what may change while groups live from `other`: timers, limits, replicas. The rules, the plugin, the
-    /// topics and the tags stay.
+    /// Takes what may change while groups live from `other`: timers, limits, replicas. The rules, the membership, the
+    /// plugin, the topics and the tags stay.
     pub fn retune(&mut self, other: &Self) {
-        let Self { compat, plugin, topics, rack_aware_assignment_tags, .. } = std::mem::take(self);
-        *self = Self { compat, plugin, topics, rack_aware_assignment_tags, ..other.clone() };
+        let Self { compat, membership, plugin, topics, rack_aware_assignment_tags, .. } = std::mem::take(self);
+        *self = Self { compat, membership, plugin, topics, rack_aware_assignment_tags, ..other.clone() };
     }
 }
 
@@ -90,6 +125,8 @@ impl Default for Config {
     fn default() -> Self {
         Self {
             compat: Compat::Streamside,
+            membership: Membership::Own,
+            gone_after_ms: 8 * 24 * 3_600_000,
             plugin: Some("disk".to_owned()),
             session_timeout_ms: 45_000,
             heartbeat_interval_ms: 5_000,
@@ -102,13 +139,7 @@ impl Default for Config {
             rack_aware_assignment_tags: Vec::new(),
             setting_bounds: SettingBounds::default(),
             topics: std::collections::BTreeMap::new(),
-            limits: Limits {
-                max_groups: 100_000,
-                max_members: i32::MAX,
-                description_max_bytes: 1_048_576,
-                description_max_nodes: 5_000,
-                description_max_name_bytes: 32_767,
-            },
+            limits: Limits::default(),
         }
     }
 }

@@ -1,4 +1,5 @@
-//! `group` and `description` composed: one shard's coordinator.
+//! `group`, `watched` and `description` composed: one shard's coordinator. What is decided beside a broker stands in
+//! `broker`.
 
 use std::sync::Arc;
 
@@ -6,15 +7,17 @@ use streamside_wire::error_code::ErrorCode;
 use streamside_wire::messages::incremental_alter_configs::AlterableConfig;
 use streamside_wire::messages::streams_group_describe::DescribedGroup;
 
-use crate::config::{Compat, Config};
+use crate::config::{Compat, Config, Membership};
 use crate::decision::{Decision, Effect, Reply};
 use crate::description::describe::{GetOutcome, NOT_STORED};
 use crate::description::push::Push;
 use crate::description::{Descriptions, Mark};
-use crate::facts::GroupFacts;
+use crate::facts::{GroupFacts, Standing};
 use crate::group::Groups;
 use crate::input::{ClientContext, Input, Millis, Now};
 use crate::record::{Durable, GroupId, Record, Volatile};
+use crate::watched::Watched;
+use crate::watched::beat::Beat;
 use streamside_wire::messages::streams_group_heartbeat::StreamsGroupHeartbeatRequest;
 
 /// Counts for metrics.
@@ -28,6 +31,8 @@ pub struct Stats {
     pub refused: usize,
     /// Groups of which the plugin may or may not hold something.
     pub uncertain: usize,
+    /// Beside a broker, of those without: groups whose heartbeats told their assignment topology.
+    pub coarse: usize,
     /// Members in all groups.
     pub members: usize,
 }
@@ -35,9 +40,12 @@ pub struct Stats {
 /// All groups of one shard.
 #[derive(Debug)]
 pub struct Coordinator {
-    config: Config,
+    pub(crate) config: Config,
+    /// Groups whose members are ours; empty beside a broker.
     groups: Groups,
-    descriptions: Descriptions,
+    /// Groups whose members are a broker's; empty standalone.
+    pub(crate) watched: Watched,
+    pub(crate) descriptions: Descriptions,
 }
 
 impl Coordinator {
@@ -45,7 +53,7 @@ impl Coordinator {
     #[must_use]
     pub fn new(config: Config) -> Self {
         let groups = Groups::new(&config);
-        Self { config, groups, descriptions: Descriptions::default() }
+        Self { config, groups, watched: Watched::default(), descriptions: Descriptions::default() }
     }
 
     /// A coordinator with what the journal holds. Members' sessions start anew at `now`.
@@ -56,6 +64,9 @@ impl Coordinator {
             restored.apply(Record::Durable(durable));
         }
         restored.groups.loaded(now);
+        if restored.is_beside_a_broker() {
+            restored.watched.loaded(now.at, restored.descriptions.marks());
+        }
         restored
     }
 
@@ -65,6 +76,7 @@ impl Coordinator {
     pub fn reloaded(self, config: Config, now: Now, durables: impl IntoIterator<Item = Durable>) -> Self {
         let mut restored = Self::restore(config, now, durables);
         restored.descriptions.carry_over(self.descriptions);
+        restored.watched.carry_over(self.watched);
         restored
     }
 
@@ -88,23 +100,33 @@ impl Coordinator {
             Input::Heartbeat { request, version, client } => self.heartbeat(now, request, version, client),
             Input::Push { op, group, member, topology_epoch, payload } => {
                 let facts = self.groups.facts(group);
-                let is_member = facts.is_some() && self.groups.is_member(group, member);
+                let standing = match facts {
+                    None => Standing::NoGroup { message: None },
+                    Some(_) if self.groups.is_member(group, member) => Standing::Member,
+                    Some(_) => Standing::NotMember,
+                };
                 let push = Push { op, group, member, topology_epoch, payload };
-                self.descriptions.decide_push(&self.config, now, push, facts.as_ref(), is_member)
+                self.descriptions.decide_push(&self.config, now, push, facts.as_ref(), standing)
             }
             Input::SetOutcome { op, result, late } => {
-                let facts = self.facts_of_operation(op);
-                self.descriptions.decide_set_outcome(&self.config, now, op, result, late, facts.as_ref())
+                let group = self.descriptions.operation(op).map(|operation| Arc::clone(&operation.group));
+                let facts = group.and_then(|group| self.facts(now.at, &group));
+                let decision =
+                    self.descriptions.decide_set_outcome(&self.config, now, op, result, late, facts.as_ref());
+                self.kept(now, decision)
             }
             Input::Describe { group, include_description } => self.describe(group, include_description),
             Input::GetOutcome { group, epoch, token, result } => {
                 let outcome = GetOutcome { group, epoch, token, result };
-                self.descriptions.decide_get_outcome(&self.config, now, outcome)
+                self.kept(now, self.descriptions.decide_get_outcome(&self.config, now, outcome))
             }
             Input::Delete { op, group } => {
                 let facts = self.groups.facts(group);
                 let tombstones = self.groups.decide_delete(group);
                 self.descriptions.decide_delete(&self.config, now, op, group, facts.as_ref(), tombstones)
+            }
+            Input::DeleteOutcome { op, result, late } if self.is_beside_a_broker() => {
+                self.watched_delete_outcome(now, op, result, late)
             }
             Input::DeleteOutcome { op, result, late } => {
                 let group = self.descriptions.operation(op).map(|operation| Arc::clone(&operation.group));
@@ -124,7 +146,9 @@ impl Coordinator {
                 decision.records.extend(self.groups.decide_tick(&self.config, now));
                 decision
             }
+            Input::Sweep if self.is_beside_a_broker() => self.watched_sweep(now),
             Input::Sweep => self.sweep(now),
+            Input::CleanupCycle { first_op } if self.is_beside_a_broker() => self.watched_cleanup(now, first_op),
             Input::CleanupCycle { first_op } => {
                 let empty = self.groups.empty_groups().filter_map(|group| {
                     let facts = self.groups.facts(group)?;
@@ -132,8 +156,23 @@ impl Coordinator {
                 });
                 self.descriptions.decide_cleanup(&self.config, now, first_op, empty)
             }
-            Input::PluginListed { entries } => self.descriptions.decide_listed(&self.config, now, &entries),
-            Input::Retry { group } => self.descriptions.decide_retry(group),
+            Input::PluginListed { entries } => {
+                self.kept(now, self.descriptions.decide_listed(&self.config, now, &entries))
+            }
+            Input::Retry { group } => self.kept(now, self.descriptions.decide_retry(group)),
+            Input::Beat { request, version, answer, connection } => {
+                self.beat(now, Beat { request, version, answer, connection })
+            }
+            Input::BrokerDescribed { entry, asked_at, include_description } => {
+                self.broker_described(now, entry, asked_at, include_description)
+            }
+            Input::VerifiedPush { op, group, member, topology_epoch, payload, standing } => {
+                self.verified_push(now, Push { op, group, member, topology_epoch, payload }, standing)
+            }
+            Input::VerifiedDelete { op, group } => self.verified_delete(now, op, group),
+            Input::BrokerDeleted { group, error_code, asked_at } => {
+                self.broker_deleted(now, group, error_code, asked_at)
+            }
         }
     }
 
@@ -210,8 +249,16 @@ impl Coordinator {
         decision
     }
 
-    fn facts_of_operation(&self, op: crate::input::OpId) -> Option<GroupFacts> {
-        self.descriptions.operation(op).and_then(|operation| self.groups.facts(&operation.group))
+    /// The group as `description` may know it, whoever owns its members.
+    pub(crate) fn facts(&self, at: Millis, group: &str) -> Option<GroupFacts> {
+        match self.config.membership {
+            Membership::Own => self.groups.facts(group),
+            Membership::Broker => self.watched.facts(&self.config, at, group),
+        }
+    }
+
+    fn is_beside_a_broker(&self) -> bool {
+        self.config.membership == Membership::Broker
     }
 
     /// Applies one record of a decision.
@@ -220,9 +267,23 @@ impl Coordinator {
             Record::Durable(Durable::Mark { group, value }) => {
                 self.descriptions.apply_mark(&group, value.map(|mark| *mark))
             }
-            Record::Durable(durable) => self.groups.apply_durable(&durable),
+            // A folder may hold what was written in the other mode.
+            Record::Durable(Durable::Watched { group, value }) => {
+                if self.is_beside_a_broker() {
+                    self.watched.apply_kept(&group, value);
+                }
+            }
+            Record::Durable(durable) => {
+                if !self.is_beside_a_broker() {
+                    self.groups.apply_durable(&durable);
+                }
+            }
+            Record::Volatile(Volatile::Watched(change)) => self.watched.apply(change),
             Record::Volatile(Volatile::Group(change)) => self.groups.apply_volatile(&change),
             Record::Volatile(Volatile::Description(change)) => self.descriptions.apply(change),
+            Record::Volatile(Volatile::Journalled { group, position }) if self.is_beside_a_broker() => {
+                self.watched.journalled(&group, position);
+            }
             Record::Volatile(Volatile::Journalled { group, position }) => self.groups.journalled(&group, position),
         }
     }
@@ -236,7 +297,10 @@ impl Coordinator {
     /// The journal position up to which a reply about this group must wait; 0: none.
     #[must_use]
     pub fn position(&self, group: &str) -> u64 {
-        self.groups.position(group)
+        match self.config.membership {
+            Membership::Own => self.groups.position(group),
+            Membership::Broker => self.watched.position(group),
+        }
     }
 
     /// Counts for metrics; walks over all marks.
@@ -244,18 +308,52 @@ impl Coordinator {
     pub fn stats(&self) -> Stats {
         let counts = self.descriptions.counts();
         let known = counts.full + counts.refused + counts.uncertain;
+        let groups = self.groups.len() + self.watched.len();
+        let is_coarse = |word: &str| word == "coarse";
+        let coarse = self.watched.sizes().filter(|(group, _)| is_coarse(self.word(group))).count();
         Stats {
             full: counts.full,
             refused: counts.refused,
             uncertain: counts.uncertain,
-            none: self.groups.len().saturating_sub(known),
-            members: self.groups.member_count(),
+            coarse,
+            none: groups.saturating_sub(known + coarse),
+            members: self.groups.member_count() + self.watched.member_count(),
         }
+    }
+
+    /// What is known of a group's description in a word: `full`, `refused`, `uncertain`, `none`, and beside a broker
+    /// `coarse` for a group of which only the assignment topology is known.
+    #[must_use]
+    pub fn word(&self, group: &str) -> &'static str {
+        match self.mark(group).map_or("none", Mark::word) {
+            "none" if self.watched.coarse(group).is_some() => "coarse",
+            word => word,
+        }
+    }
+
+    /// Groups as a broker's answers show them; empty standalone.
+    #[must_use]
+    pub fn watched(&self) -> &Watched {
+        &self.watched
+    }
+
+    /// Beside a broker: whether a push of this member on this connection needs no question to the broker
+    /// ([`crate::Input::VerifiedPush`] with [`Standing::Member`]).
+    #[must_use]
+    pub fn is_recent_member(&self, now: Now, group: &str, member: &str, connection: u64) -> bool {
+        self.watched.is_recent(now.at, group, member, connection)
+    }
+
+    /// Whether the plugin may hold something of the group, so that a delete has to tell it.
+    #[must_use]
+    pub fn may_hold(&self, group: &str) -> bool {
+        self.config.plugin.is_some() && self.mark(group).is_some_and(Mark::may_hold)
     }
 
     /// All groups: id, members, and the word for what is known of the description.
     pub fn each_group(&self) -> impl Iterator<Item = (&GroupId, usize, &'static str)> {
-        self.groups.sizes().map(|(group, members)| (group, members, self.mark(group).map_or("none", Mark::word)))
+        let all = self.groups.sizes().chain(self.watched.sizes());
+        all.map(|(group, members)| (group, members, self.word(group)))
     }
 
     /// Groups with settings of their own, those included that are not there.
@@ -272,13 +370,13 @@ impl Coordinator {
     /// The shared id of a group that there is.
     #[must_use]
     pub fn group_id(&self, group: &str) -> Option<GroupId> {
-        self.groups.group_id(group)
+        self.groups.group_id(group).or_else(|| self.watched.group_id(group))
     }
 
     /// At which epoch a member is; `None`: there is no such member.
     #[must_use]
     pub fn member_epoch(&self, group: &str, member: &str) -> Option<i32> {
-        self.groups.member_epoch(group, member)
+        self.groups.member_epoch(group, member).or_else(|| self.watched.member(group, member).map(|seen| seen.epoch))
     }
 
     /// What is known about descriptions, for surfaces that explain.
@@ -294,6 +392,8 @@ impl Coordinator {
             ("groups", self.groups.len()),
             ("members", self.groups.member_count()),
             ("group settings", self.groups.settings_len()),
+            ("watched groups", self.watched.len()),
+            ("watched members", self.watched.member_count()),
         ];
         sizes.extend(self.descriptions.maps_len());
         sizes
@@ -306,7 +406,7 @@ impl Coordinator {
     }
 }
 
-fn replied<'a>(reply: Reply<'a>) -> Decision<'a> {
+pub(crate) fn replied<'a>(reply: Reply<'a>) -> Decision<'a> {
     Decision { reply: Some(reply), ..Decision::default() }
 }
 

@@ -46,6 +46,13 @@ pub enum Reply<'a> {
     Deleted { op: OpId, error_code: i16, error_message: Option<String> },
     /// To [`crate::Input::Alter`].
     Altered { error_code: i16, error_message: Option<String> },
+    /// To [`crate::Input::Beat`]. `ask`: set `TopologyDescriptionRequired` in the answer. `describe`: send a describe of
+    /// ours for this group behind the heartbeat on the same connection, and tell its entry by
+    /// [`crate::Input::BrokerDescribed`].
+    Beat { ask: bool, describe: bool },
+    /// To [`crate::Input::BrokerDescribed`]: the entry's `TopologyDescriptionStatus`, unless there is a read, whose outcome
+    /// ([`crate::Input::GetOutcome`]) then gives it.
+    Entry { status: i8, read: Option<Read> },
     /// To [`crate::Input::Settings`]; `None`: none of its own.
     Settings(Option<Arc<GroupSettings>>),
     /// To [`crate::Input::List`].

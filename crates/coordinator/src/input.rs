@@ -2,9 +2,11 @@
 
 use bytes::Bytes;
 use streamside_wire::messages::incremental_alter_configs::AlterableConfig;
-use streamside_wire::messages::streams_group_heartbeat::StreamsGroupHeartbeatRequest;
+use streamside_wire::messages::streams_group_describe::DescribedGroup;
+use streamside_wire::messages::streams_group_heartbeat::{StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse};
 
 use crate::description::{PreparedPush, ReadToken};
+use crate::facts::Standing;
 use crate::record::GroupId;
 
 /// Milliseconds since the Unix epoch, never running backwards within one process.
@@ -97,4 +99,38 @@ pub enum Input<'a> {
     PluginListed { entries: Vec<(GroupId, i32)> },
     /// An operator's `retry`: a refusal and a back-off of this group are forgotten (H2).
     Retry { group: &'a str },
+    /// Beside a broker: a heartbeat that the broker answered, told before the answer goes on to the client. `request` and
+    /// `version` as the client sent them, `answer` as the broker gave it (any error code, leaves included),
+    /// `connection` as unique in this process. Answered by [`crate::Reply::Beat`]. Nothing of it is worth waiting for: its
+    /// durable records may be written behind the answer, and when it cannot be decided the answer goes on as it is.
+    Beat {
+        request: &'a StreamsGroupHeartbeatRequest<'a>,
+        version: i16,
+        answer: &'a StreamsGroupHeartbeatResponse<'a>,
+        connection: u64,
+    },
+    /// Beside a broker: one entry of any describe that the broker answered, a client's or ours, with or without an
+    /// error. `asked_at`: when the question went to the broker, by the clock of [`Now`]; what was learnt since is newer
+    /// than the entry. `include_description`: the entry is for a client that asked for descriptions. Answered by
+    /// [`crate::Reply::Entry`].
+    BrokerDescribed { entry: &'a DescribedGroup, asked_at: Millis, include_description: bool },
+    /// Beside a broker: a push whose pusher's standing is known, from [`crate::Coordinator::is_recent_member`], else from a
+    /// describe that was told by [`Input::BrokerDescribed`] just before ([`crate::watched::standing`]). Answered and settled
+    /// as [`Input::Push`] is.
+    VerifiedPush {
+        op: OpId,
+        group: &'a str,
+        member: &'a str,
+        topology_epoch: i32,
+        payload: PreparedPush,
+        standing: Standing,
+    },
+    /// Beside a broker: one id of a DeleteGroups for a group that we hold something for
+    /// ([`crate::Coordinator::may_hold`]), after a describe of ours said [`crate::watched::DeleteVerdict::PluginFirst`]. Answered by
+    /// [`crate::Reply::Deleted`], at once or after [`Input::DeleteOutcome`]: code 0 says that the broker may be asked now,
+    /// any other code is the client's answer and the broker is not asked.
+    VerifiedDelete { op: OpId, group: &'a str },
+    /// Beside a broker: its answer to one id of a DeleteGroups, whoever asked and whatever was held, any error code.
+    /// `asked_at` as in [`Input::BrokerDescribed`]. Answered by [`crate::Reply::Done`].
+    BrokerDeleted { group: &'a str, error_code: i16, asked_at: Millis },
 }

@@ -14,7 +14,9 @@
 //! | [`config`] | settings and limits |
 //! | [`group`] | members, epochs, statuses, timers (KIP-1071) |
 //! | [`description`] | marks, solicitation, push, describe, delete, expiry (KIP-1331) |
-//! | [`coordinator`] | the two composed: `decide` and `apply` |
+//! | [`watched`] | groups that a broker owns, as its answers show them |
+//! | [`coordinator`] | all composed: `decide` and `apply` |
+//! | `broker` | what is decided beside a broker |
 //! | [`batch`] | requests over many groups split by shard and joined in Kafka's order |
 //!
 //! A member joins, is asked for its description, and the shell applies what was decided:
@@ -53,6 +55,7 @@
 //! ```
 
 pub mod batch;
+mod broker;
 pub mod config;
 pub mod coordinator;
 pub mod decision;
@@ -61,10 +64,11 @@ pub mod facts;
 pub mod group;
 pub mod input;
 pub mod record;
+pub mod watched;
 
-pub use config::{Compat, Config, Limits, SettingBounds};
+pub use config::{Compat, Config, Limits, Membership, SettingBounds};
 pub use coordinator::Coordinator;
 pub use decision::{Decision, Effect, LogLine, Reply, Sensor};
-pub use facts::{GroupFacts, HeartbeatFacts};
+pub use facts::{GroupFacts, HeartbeatFacts, Standing};
 pub use input::{ClientContext, Input, Millis, Now, OpId, PluginFailure};
 pub use record::{Durable, GroupId, MemberId, Record, Volatile};

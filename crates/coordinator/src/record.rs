@@ -10,6 +10,7 @@ use crate::description::{DescriptionChange, Mark};
 use crate::group::{
     CurrentAssignment, GroupChange, GroupMetadata, GroupSettings, MemberMetadata, StoredTopology, TargetMetadata, Tasks,
 };
+use crate::watched::{KeptFacts, WatchedChange};
 
 /// A group id, shared.
 pub type GroupId = Arc<str>;
@@ -45,6 +46,8 @@ pub enum Durable {
     Mark { group: GroupId, value: Option<Box<Mark>> },
     /// Ours, kind 1025: settings of the group's own. The group need not be there.
     Settings { group: GroupId, value: Option<Arc<GroupSettings>> },
+    /// Ours, kind 1026: what a broker's answers told about a group that we hold something for.
+    Watched { group: GroupId, value: Option<KeptFacts> },
 }
 
 /// A change that is not journalled.
@@ -54,6 +57,8 @@ pub enum Volatile {
     Group(GroupChange),
     /// Of what is known about descriptions: back-off, who was asked, operations in flight.
     Description(DescriptionChange),
+    /// Of what a broker's answers tell about groups.
+    Watched(WatchedChange),
     /// The journal position that the group's latest durable record was given.
     #[allow(missing_docs)]
     Journalled { group: GroupId, position: u64 },
@@ -69,6 +74,7 @@ mod kind {
     pub(super) const TOPOLOGY: u16 = 23;
     pub(super) const MARK: u16 = 1024;
     pub(super) const SETTINGS: u16 = 1025;
+    pub(super) const WATCHED: u16 = 1026;
 }
 
 /// The only version of journalled values so far.
@@ -133,6 +139,7 @@ impl Durable {
             Self::Topology { group, .. } => (kind::TOPOLOGY, group, None),
             Self::Mark { group, .. } => (kind::MARK, group, None),
             Self::Settings { group, .. } => (kind::SETTINGS, group, None),
+            Self::Watched { group, .. } => (kind::WATCHED, group, None),
         }
     }
 
@@ -168,6 +175,7 @@ impl Durable {
             Self::Topology { value, .. } => value.as_ref().map(encode),
             Self::Mark { value, .. } => value.as_ref().map(encode),
             Self::Settings { value, .. } => value.as_ref().map(encode),
+            Self::Watched { value, .. } => value.as_ref().map(encode),
         }
     }
 
@@ -200,6 +208,7 @@ impl Durable {
             kind::TOPOLOGY => Self::Topology { group, value: decode(kind, value)? },
             kind::MARK => Self::Mark { group, value: decode(kind, value)? },
             kind::SETTINGS => Self::Settings { group, value: decode(kind, value)? },
+            kind::WATCHED => Self::Watched { group, value: decode(kind, value)? },
             unknown => return Err(RecordError::Kind(unknown)),
         })
     }

@@ -33,9 +33,17 @@ impl Handed {
     /// Whether this copy describes the group as it is now. An unknown fingerprint fits everything.
     #[must_use]
     pub fn fits(&self, facts: &GroupFacts) -> bool {
-        self.epoch == facts.topology_epoch
-            && self.incarnation == facts.incarnation
-            && fingerprints_fit(self.fingerprint, facts.fingerprint)
+        self.incarnation == facts.incarnation && self.fits_topology(facts)
+    }
+
+    /// Whether this copy may be shown for the group as it is now (H12).
+    #[must_use]
+    pub fn fits_to_show(&self, facts: &GroupFacts) -> bool {
+        (facts.guessed || self.incarnation == facts.incarnation) && self.fits_topology(facts)
+    }
+
+    fn fits_topology(&self, facts: &GroupFacts) -> bool {
+        self.epoch == facts.topology_epoch && fingerprints_fit(self.fingerprint, facts.fingerprint)
     }
 }
 
@@ -219,7 +227,7 @@ impl Mark {
     /// Which copies a describe of the group may show; `None`: do not read (spec kip1331 §5.2, H4).
     #[must_use]
     pub fn readable(&self, compat: Compat, facts: &GroupFacts) -> Option<ReadToken> {
-        let hash_of = |copy: Option<Handed>| copy.filter(|copy| copy.fits(facts)).map(|copy| copy.hash);
+        let hash_of = |copy: Option<Handed>| copy.filter(|copy| copy.fits_to_show(facts)).map(|copy| copy.hash);
         let (served, pending) = match compat {
             Compat::Kafka if self.stored_epoch() != facts.topology_epoch => return None,
             Compat::Kafka => (self.served.map(|served| served.hash), None),
@@ -359,6 +367,35 @@ impl Mark {
             served.fingerprint = facts.fingerprint.or(served.fingerprint);
         }
         next
+    }
+
+    /// The group of `incarnation` and all before it are gone without the plugin having been told: what it holds is to be
+    /// deleted. `keep`: the making that there is now, whose copies stay.
+    #[must_use]
+    pub fn orphaned(&self, keep: Option<u64>) -> Self {
+        let stays = |incarnation: u64| keep == Some(incarnation);
+        let mut next = self.clone();
+        next.served = self.served.filter(|served| stays(served.incarnation));
+        next.pending = self.pending.filter(|pending| stays(pending.incarnation));
+        next.failed = self.failed.clone().filter(|failed| stays(failed.incarnation));
+        if next.served.is_none() && next.pending.is_none() {
+            next.uncertain = self.may_hold();
+            next.cleared = self.sequence;
+        }
+        next
+    }
+
+    /// The making of the group that the mark speaks of.
+    #[must_use]
+    pub fn incarnation(&self) -> Option<u64> {
+        let refused = self.failed.as_ref().map(|failed| failed.incarnation);
+        self.pending.or(self.served).map(|copy| copy.incarnation).or(refused)
+    }
+
+    /// The plugin may hold something, and nothing that could be served.
+    #[must_use]
+    pub fn is_bare(&self) -> bool {
+        self.uncertain && self.served.is_none() && self.pending.is_none()
     }
 
     /// An operator's retry (H2).

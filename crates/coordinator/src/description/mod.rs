@@ -242,6 +242,16 @@ impl Descriptions {
         (window.epoch == epoch && !window.repair).then(|| window_record(group, None))
     }
 
+    /// All marks.
+    pub fn marks(&self) -> impl Iterator<Item = (&GroupId, &Mark)> {
+        self.marks.iter()
+    }
+
+    /// `clear_group(g)` for a group by its name.
+    pub(crate) fn window_ended_of(&self, group: &str) -> Option<Record> {
+        self.windows.get_key_value(group).map(|(group, _)| window_record(group, None))
+    }
+
     /// `clear_group(g)`.
     fn window_ended(&self, group: &GroupId) -> Option<Record> {
         self.windows.contains_key(group).then(|| window_record(group, None))

@@ -12,7 +12,7 @@ use super::reason::Reason;
 use super::{DescriptionChange, Descriptions, bounds_of, plugin_of, volatile};
 use crate::config::{Compat, Config};
 use crate::decision::{Decision, Effect, LogLine, Reply, Sensor};
-use crate::facts::GroupFacts;
+use crate::facts::{GroupFacts, Standing};
 use crate::input::{Now, OpId, PluginFailure};
 use crate::record::GroupId;
 
@@ -83,7 +83,7 @@ fn is_blank(text: &str) -> bool {
 }
 
 impl Descriptions {
-    /// Steps 4 to 13 of spec kip1331 §4.1. `facts`: absent when there is no such group.
+    /// Steps 2 and 4 to 13 of spec kip1331 §4.1. `facts`: absent when there is no such group.
     #[must_use]
     pub fn decide_push<'a>(
         &self,
@@ -91,10 +91,15 @@ impl Descriptions {
         now: Now,
         push: Push<'_>,
         facts: Option<&GroupFacts>,
-        is_member: bool,
+        standing: Standing,
     ) -> Decision<'a> {
         let Push { op, group, member, topology_epoch, payload } = push;
         let invalid = |message: String| settled(Answer::rejected(op, ErrorCode::INVALID_REQUEST, message, "invalid"));
+        // Step 2.
+        let forbidden = ErrorCode::GROUP_AUTHORIZATION_FAILED;
+        if matches!(standing, Standing::Refused { error_code, .. } if error_code == forbidden.0) {
+            return settled(Answer { op, code: forbidden, message: None, reason: None, result: "refused" });
+        }
         // Step 4.
         let Some(plugin) = config.plugin.as_deref() else {
             return settled(Answer::rejected(op, ErrorCode::UNSUPPORTED_VERSION, NO_PLUGIN.to_owned(), "no_plugin"));
@@ -106,15 +111,30 @@ impl Descriptions {
         if is_blank(group) {
             return invalid("GroupId can't be empty.".to_owned());
         }
-        // Steps 8 and 9.
+        // Steps 8 to 10.
+        match standing {
+            Standing::Member => {}
+            Standing::NotMember => {
+                let message = format!("Member {member} is not a member of group {group}.");
+                return settled(Answer::rejected(op, ErrorCode::UNKNOWN_MEMBER_ID, message, "unknown_member"));
+            }
+            Standing::NoGroup { message } => {
+                let answer = not_found(op, group);
+                return settled(Answer { message: message.or(answer.message), ..answer });
+            }
+            Standing::Refused { error_code, message } => {
+                let code = ErrorCode(error_code);
+                return settled(Answer { op, code, message, reason: None, result: "refused" });
+            }
+            Standing::Unknown => {
+                let word = Reason::NotVerified.word();
+                let message = format!("{word}: The broker did not say whether this member may push.");
+                return settled(Answer::failed(op, Reason::NotVerified, Some(message)));
+            }
+        }
         let Some(facts) = facts else {
             return settled(not_found(op, group));
         };
-        // Step 10.
-        if !is_member {
-            let message = format!("Member {member} is not a member of group {group}.");
-            return settled(Answer::rejected(op, ErrorCode::UNKNOWN_MEMBER_ID, message, "unknown_member"));
-        }
         // Step 11.
         let epoch = facts.topology_epoch;
         if topology_epoch != epoch {

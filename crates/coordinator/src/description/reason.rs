@@ -19,6 +19,8 @@ pub enum Reason {
     PluginFatal,
     StoreFull,
     StoreFailed,
+    /// The broker did not say whether the pusher may push.
+    NotVerified,
 }
 
 impl Reason {
@@ -39,6 +41,7 @@ impl Reason {
             Self::PluginFatal => "plugin_crashed",
             Self::StoreFull => "store_full",
             Self::StoreFailed => "store_failed",
+            Self::NotVerified => "not_verified",
         }
     }
 }

@@ -55,7 +55,7 @@ impl Descriptions {
         if config.compat == Compat::Streamside && self.push_under_way(group, now.at) {
             return None;
         }
-        let old = self.windows.get(group);
+        let old = self.windows.get(group).filter(|_| !facts.begun);
         let window = match old.filter(|window| window.is_active(epoch, now.at)) {
             // Row 9, or H6.
             Some(active) => {

@@ -221,12 +221,14 @@ impl<'a> Beat<'_, 'a, '_> {
                 topology_epoch: topology.epoch,
                 fingerprint: Some(topology.fingerprint),
                 incarnation: self.incarnation(),
+                guessed: false,
                 empty: false,
             },
             leaving: false,
             stale: stale.is_some(),
             error_code: 0,
             version,
+            begun: false,
         };
         Ok(HeartbeatDecision { records, response, facts: Some(facts), now: Vec::new() })
     }

@@ -91,7 +91,7 @@ pub(super) fn decide<'a>(
         status: Some(Vec::new()),
         ..StreamsGroupHeartbeatResponse::default()
     };
-    let facts = HeartbeatFacts { group: facts, leaving: true, stale: false, error_code: 0, version };
+    let facts = HeartbeatFacts { group: facts, leaving: true, stale: false, error_code: 0, version, begun: false };
     Ok(HeartbeatDecision { records, response, facts: Some(facts), now: Vec::new() })
 }
 

@@ -172,7 +172,7 @@ impl Groups {
             Durable::CurrentAssignment { group, value, .. } => (group, value.is_none()),
             Durable::Topology { group, value } => (group, value.is_none()),
             Durable::Settings { group, value } => return self.apply_settings(group, value.as_ref()),
-            Durable::Mark { .. } => return,
+            Durable::Mark { .. } | Durable::Watched { .. } => return,
         };
         if tombstone && !self.groups.contains_key(id) {
             return;
@@ -228,7 +228,7 @@ impl Groups {
                 group.topology.clone_from(value);
                 group.configured = None;
             }
-            Durable::Mark { .. } | Durable::Settings { .. } => {}
+            Durable::Mark { .. } | Durable::Settings { .. } | Durable::Watched { .. } => {}
         }
     }
 

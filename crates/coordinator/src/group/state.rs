@@ -169,6 +169,7 @@ impl Group {
             topology_epoch: self.topology_epoch(),
             fingerprint: self.topology.as_ref().map(|t| t.fingerprint),
             incarnation: self.metadata.incarnation,
+            guessed: false,
             empty: self.members.is_empty(),
         }
     }

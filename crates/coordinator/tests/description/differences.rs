@@ -610,11 +610,12 @@ fn h12_another_making_of_the_group_is_asked_once_and_costs_nothing() {
     };
     let descriptions = world.coordinator.descriptions();
     let facts = |incarnation| HeartbeatFacts {
-        group: GroupFacts { topology_epoch: 0, fingerprint: None, incarnation, empty: false },
+        group: GroupFacts { topology_epoch: 0, fingerprint: None, incarnation, guessed: false, empty: false },
         leaving: false,
         stale: false,
         error_code: 0,
         version: 1,
+        begun: false,
     };
     let served = world.coordinator.mark(G).unwrap().served.unwrap();
     let now = Now { at: world.now, jitter: 0 };

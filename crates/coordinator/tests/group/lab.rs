@@ -355,6 +355,7 @@ pub fn kinds(records: &[Durable]) -> Vec<String> {
             Durable::CurrentAssignment { member, value, .. } => kind(22, member, value.is_none()),
             Durable::Topology { value, .. } => kind(23, "", value.is_none()),
             Durable::Mark { .. } => "mark".to_owned(),
+            Durable::Watched { .. } => "watched".to_owned(),
             Durable::Settings { value, .. } => kind(25, "", value.is_none()).replacen("25", "1025", 1),
         })
         .collect()

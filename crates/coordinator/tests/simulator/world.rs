@@ -135,7 +135,14 @@ impl Answer {
                 Self::Described { error: entry.error_code, read: read.map(|read| (read.epoch, read.token)) }
             }
             Some(Reply::Attached { status, description, .. }) => Self::Attached { status, description },
-            Some(Reply::Done | Reply::Listed(_) | Reply::Altered { .. } | Reply::Settings(_)) => Self::Done,
+            Some(
+                Reply::Done
+                | Reply::Listed(_)
+                | Reply::Altered { .. }
+                | Reply::Settings(_)
+                | Reply::Beat { .. }
+                | Reply::Entry { .. },
+            ) => Self::Done,
             None => Self::None,
         }
     }

@@ -157,7 +157,9 @@ impl Settings {
                 description_max_bytes: self.description_max_bytes,
                 description_max_nodes: self.description_max_nodes,
                 description_max_name_bytes: self.description_max_name_bytes,
+                ..Limits::default()
             },
+            ..CoordinatorConfig::default()
         }
     }
 

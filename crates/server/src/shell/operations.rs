@@ -501,6 +501,8 @@ fn detached(outcome: Outcome<'_>) -> Outcome<'static> {
         Reply::Deleted { op, error_code, error_message } => Some(Reply::Deleted { op, error_code, error_message }),
         Reply::Altered { error_code, error_message } => Some(Reply::Altered { error_code, error_message }),
         Reply::Settings(settings) => Some(Reply::Settings(settings)),
+        Reply::Beat { ask, describe } => Some(Reply::Beat { ask, describe }),
+        Reply::Entry { status, read } => Some(Reply::Entry { status, read }),
         Reply::Listed(rows) => Some(Reply::Listed(rows)),
         Reply::Done => Some(Reply::Done),
     });
