@@ -11,14 +11,18 @@ use streamside_plugin::{Outcome, Registry};
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 
+use crate::beside::nodes::NodeView;
+use crate::beside::{self, BesideError};
+use crate::config::upstream::Mode;
 use crate::config::{self, HostPort, Settings, Sources};
 use crate::data_dir::{DataDir, DataDirError};
 use crate::http::guard::Guard;
 use crate::http::token::{TokenError, Tokens, is_open_to_others};
 use crate::http::{self, HttpState, Readiness, RetryFn, RetryOutcome, TroublesFn};
+use crate::logging;
 use crate::metrics::{Gauges, Metrics};
 use crate::shell::core::Core;
-use crate::shell::{self, Running, StartError};
+use crate::shell::{self, StartError};
 use crate::signals::{Asked, Signals};
 
 /// How long a figure of `/metrics` that needs a walk over all groups may be old.
@@ -39,6 +43,9 @@ pub enum DaemonError {
     /// The Kafka side.
     #[error(transparent)]
     Start(#[from] StartError),
+    /// The same before a cluster.
+    #[error(transparent)]
+    Beside(#[from] BesideError),
     /// The token file.
     #[error(transparent)]
     Token(#[from] TokenError),
@@ -61,6 +68,7 @@ impl DaemonError {
         match self {
             Self::DataDir(e) => e.kind(),
             Self::Start(e) => e.kind(),
+            Self::Beside(e) => e.kind(),
             Self::Token(_) => "token",
             Self::Http { .. } => "http_listen",
         }
@@ -70,11 +78,73 @@ impl DaemonError {
     #[must_use]
     pub fn exit_code(&self) -> u8 {
         match self {
-            Self::Http { .. } | Self::Start(StartError::Listen { .. }) => 3,
+            Self::Http { .. }
+            | Self::Start(StartError::Listen { .. })
+            | Self::Beside(BesideError::Start(StartError::Listen { .. }) | BesideError::Nodes(_)) => 3,
             _ => 2,
         }
     }
 }
+
+/// The Kafka side.
+enum Running {
+    Alone(shell::Running),
+    Beside(beside::Running),
+}
+
+impl Running {
+    fn address(&self) -> SocketAddr {
+        match self {
+            Self::Alone(running) => running.address,
+            Self::Beside(running) => running.address,
+        }
+    }
+
+    fn core(&self) -> &Arc<Core> {
+        match self {
+            Self::Alone(running) => &running.core,
+            Self::Beside(running) => &running.core,
+        }
+    }
+
+    fn connections(&self) -> usize {
+        match self {
+            Self::Alone(running) => running.connections(),
+            Self::Beside(running) => running.connections(),
+        }
+    }
+
+    fn troubles(&self) -> Troubles {
+        match self {
+            Self::Alone(_) => Box::new(Vec::new),
+            Self::Beside(running) => Box::new(running.troubles()),
+        }
+    }
+
+    fn retune(&self, settings: &Settings) {
+        match self {
+            Self::Alone(running) => running.retune(settings),
+            Self::Beside(running) => running.retune(settings),
+        }
+    }
+
+    async fn drain(&self, patience: Duration) -> bool {
+        match self {
+            Self::Alone(running) => running.drain(patience).await,
+            Self::Beside(running) => running.drain(patience).await,
+        }
+    }
+
+    fn close(self) {
+        match self {
+            Self::Alone(running) => running.close(),
+            Self::Beside(running) => running.close(),
+        }
+    }
+}
+
+/// What keeps the Kafka side from being whole, each a phrase.
+type Troubles = Box<dyn Fn() -> Vec<String> + Send + Sync>;
 
 /// A daemon that serves.
 pub struct Daemon {
@@ -97,7 +167,8 @@ impl Daemon {
         let data_dir = DataDir::open(&settings.data_dir)?;
         let readiness = watch::Sender::new(Readiness::Starting);
         let cluster = settings.cluster_name.clone().unwrap_or_else(|| data_dir.cluster_id().to_owned());
-        let metrics = Arc::new(Metrics::new("standalone", settings.plugin.class.as_deref(), &cluster));
+        let mode = if settings.upstream.is_some() { "beside" } else { "standalone" };
+        let metrics = Arc::new(Metrics::new(mode, settings.plugin.class.as_deref(), &cluster));
         // HTTP comes first: a long journal is no reason to call the process dead.
         let core = Arc::new(OnceLock::new());
         let (http_stop, stop) = watch::channel(false);
@@ -122,13 +193,12 @@ impl Daemon {
         if let Some((listener, _)) = listener {
             tokio::spawn(http::serve(listener, Arc::clone(&http_state), stop));
         }
-        let running = shell::start(&settings, registry, data_dir.path(), data_dir.cluster_id(), Arc::clone(&metrics));
-        let running = running.await.inspect_err(|_| {
+        let running = kafka_side(&settings, registry, &data_dir, Arc::clone(&metrics)).await.inspect_err(|_| {
             http_stop.send_replace(true);
         })?;
         let per_group = Arc::new(AtomicBool::new(settings.metrics_per_group));
         metrics.set_gauges(gauges(&running, Arc::clone(&per_group)));
-        let _ = core.set(Arc::clone(&running.core));
+        let _ = core.set((Arc::clone(running.core()), running.troubles()));
         readiness.send_replace(Readiness::Ready);
         Ok(Self { running, data_dir, http, http_state, http_stop, readiness, per_group, settings })
     }
@@ -136,7 +206,7 @@ impl Daemon {
     /// Where Kafka clients connect.
     #[must_use]
     pub fn address(&self) -> SocketAddr {
-        self.running.address
+        self.running.address()
     }
 
     /// Where HTTP is served.
@@ -149,19 +219,34 @@ impl Daemon {
     #[must_use]
     pub fn welcome(&self) -> Welcome {
         Welcome {
-            kafka: self.running.address,
+            kafka: self.running.address(),
+            upstream: self.front(),
             http: self.http,
             data_dir: std::path::absolute(self.data_dir.path()).unwrap_or_else(|_| self.data_dir.path().to_path_buf()),
             plugin: self.settings.plugin.class.clone(),
             groups: self
                 .running
-                .core
+                .core()
                 .shards
                 .look(|c| c.stats())
                 .iter()
                 .map(|s| s.full + s.none + s.refused + s.uncertain)
                 .sum(),
         }
+    }
+
+    fn front(&self) -> Option<Front> {
+        let (Running::Beside(running), Some(upstream)) = (&self.running, &self.settings.upstream) else { return None };
+        let bootstrap = upstream.bootstrap.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        let advertised = &self.settings.advertised;
+        let port = if advertised.port == 0 { running.address.port() } else { advertised.port };
+        Some(Front {
+            bootstrap,
+            relay: upstream.mode == Mode::Relay,
+            nodes: running.nodes(),
+            trouble: running.health.trouble(),
+            clients: HostPort { host: advertised.host.clone(), port },
+        })
     }
 
     /// Serves until a signal asks for the end, then goes down in order; the signals have been caught since before the
@@ -235,10 +320,50 @@ impl Daemon {
     }
 }
 
+/// The cluster behind us, for the first lines of a start.
+#[derive(Debug)]
+struct Front {
+    bootstrap: String,
+    relay: bool,
+    /// `None`: nothing is rewritten.
+    nodes: Option<Vec<NodeView>>,
+    trouble: Option<String>,
+    /// What clients are to be pointed at.
+    clients: HostPort,
+}
+
+impl fmt::Display for Front {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        /// So many nodes are named.
+        const SHOWN: usize = 8;
+        match (&self.trouble, self.nodes.as_deref()) {
+            (Some(trouble), _) => writeln!(f, "the cluster cannot be reached yet: {}", logging::escaped(trouble))?,
+            (None, Some([])) => {
+                writeln!(f, "before {}; its nodes get a port each as clients learn of them", self.bootstrap)?;
+            }
+            (None, None) => {
+                writeln!(f, "before {}, which advertises our address; nothing is rewritten", self.bootstrap)?
+            }
+            (None, Some(_)) => writeln!(f, "before {}", self.bootstrap)?,
+        }
+        if let Some(nodes) = self.nodes.as_deref().filter(|nodes| !nodes.is_empty()) {
+            let port = |n: &NodeView| format!("node {} ({}) at port {}", n.id, n.upstream, n.port);
+            let more = if nodes.len() > SHOWN { format!(" and {} more", nodes.len() - SHOWN) } else { String::new() };
+            let shown = nodes.iter().take(SHOWN).map(port).collect::<Vec<_>>().join(", ");
+            writeln!(f, "{}{more}", logging::escaped(&shown))?;
+        }
+        if self.relay {
+            writeln!(f, "streamside.mode=relay: addresses are rewritten, all else is off")?;
+        }
+        Ok(())
+    }
+}
+
 /// The first lines of a start.
 #[derive(Debug)]
 pub struct Welcome {
     kafka: SocketAddr,
+    upstream: Option<Front>,
     http: Option<SocketAddr>,
     data_dir: PathBuf,
     plugin: Option<String>,
@@ -247,7 +372,7 @@ pub struct Welcome {
 
 impl fmt::Display for Welcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kafka, http, data_dir, plugin, groups } = self;
+        let Self { kafka, upstream, http, data_dir, plugin, groups } = self;
         let kept = match plugin.as_deref() {
             Some(plugin) => format!("descriptions kept by '{plugin}'"),
             None => "descriptions off".to_owned(),
@@ -258,14 +383,38 @@ impl fmt::Display for Welcome {
             env!("CARGO_PKG_VERSION"),
             data_dir.display()
         )?;
+        if let Some(upstream) = upstream {
+            write!(f, "{upstream}")?;
+        }
         if let Some(http) = http {
             writeln!(f, "health and metrics: http://{http}/readyz  http://{http}/metrics")?;
         }
-        writeln!(
-            f,
-            "next: streamside groups --bootstrap-server {kafka}   (or: streamside demo, to see it with applications)"
-        )
+        match upstream {
+            Some(front) => writeln!(
+                f,
+                "next: set bootstrap.servers={} in your applications, then: streamside groups --bootstrap-server {}",
+                front.clients, front.clients
+            ),
+            None => writeln!(
+                f,
+                "next: streamside groups --bootstrap-server {kafka}   (or: streamside demo, to see it with applications)"
+            ),
+        }
     }
+}
+
+async fn kafka_side(
+    settings: &Settings,
+    registry: &Registry,
+    data_dir: &DataDir,
+    metrics: Arc<Metrics>,
+) -> Result<Running, DaemonError> {
+    Ok(match &settings.upstream {
+        Some(upstream) => Running::Beside(beside::start(settings, upstream, registry, data_dir.path(), metrics).await?),
+        None => {
+            Running::Alone(shell::start(settings, registry, data_dir.path(), data_dir.cluster_id(), metrics).await?)
+        }
+    })
 }
 
 async fn bind_http(wanted: &HostPort) -> Result<(TcpListener, SocketAddr), DaemonError> {
@@ -284,13 +433,13 @@ fn own_names(settings: &Settings) -> Vec<String> {
 }
 
 /// What HTTP may look at once it has been started.
-type Started = Arc<OnceLock<Arc<Core>>>;
+type Started = Arc<OnceLock<(Arc<Core>, Troubles)>>;
 
 fn retry(started: Started) -> RetryFn {
     Arc::new(move |group| {
         let started = Arc::clone(&started);
         Box::pin(async move {
-            let Some(core) = started.get() else {
+            let Some((core, _)) = started.get() else {
                 return RetryOutcome::Unavailable("The journal is still being read; try again.".to_owned());
             };
             match core.operations.retry(&group).await {
@@ -307,8 +456,8 @@ fn troubles(started: Started) -> TroublesFn {
     Arc::new(move || {
         let started = Arc::clone(&started);
         Box::pin(async move {
-            let mut troubles = Vec::new();
-            let Some(core) = started.get() else { return troubles };
+            let Some((core, kafka_side)) = started.get() else { return Vec::new() };
+            let mut troubles = kafka_side();
             if !core.shards.journal().healthy() {
                 troubles.push("the journal cannot be written; see the log".to_owned());
             }
@@ -342,8 +491,8 @@ fn tokens(settings: &Settings) -> Result<Tokens, TokenError> {
 }
 
 fn gauges(running: &Running, per_group: Arc<AtomicBool>) -> impl Fn() -> Gauges + Send + Sync + 'static {
-    let shards = Arc::clone(&running.core.shards);
-    let runner = running.core.runner.clone();
+    let shards = Arc::clone(&running.core().shards);
+    let runner = running.core().runner.clone();
     let last: Mutex<Option<(std::time::Instant, Gauges)>> = Mutex::new(None);
     move || {
         let mut last = last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);

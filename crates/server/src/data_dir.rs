@@ -5,6 +5,7 @@
 //! | `lock` | held while a process uses the folder; the process id, for people |
 //! | `layout` | the layout's version |
 //! | `cluster-id` | 22 characters, made at the first start |
+//! | `nodes.json` | see [`crate::beside::nodes`] |
 //! | `http-token` | see [`crate::http`] |
 
 use std::fs::{File, OpenOptions, TryLockError};
@@ -183,7 +184,7 @@ fn read_small(path: &Path) -> Result<Option<String>, DataDirError> {
 }
 
 /// Writes a file so that a crash leaves either nothing or all of it.
-fn write_whole(path: &Path, text: &str) -> Result<(), DataDirError> {
+pub(crate) fn write_whole(path: &Path, text: &str) -> Result<(), DataDirError> {
     let fresh = path.with_extension("new");
     let write = || -> io::Result<()> {
         let mut file = File::create(&fresh)?;

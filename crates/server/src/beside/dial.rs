@@ -40,6 +40,14 @@ impl DialError {
     }
 }
 
+/// A connection to the upstream.
+pub struct Dialled {
+    /// Both directions.
+    pub stream: Stream,
+    /// Our own end.
+    pub local: SocketAddr,
+}
+
 /// Makes connections to the upstream.
 #[derive(Clone, Debug)]
 pub struct Dialer {
@@ -48,17 +56,25 @@ pub struct Dialer {
 }
 
 impl Dialer {
-    /// A connection, ready for the Kafka protocol, and where it leads to.
+    /// The same with less time.
+    #[must_use]
+    pub fn within(&self, timeout: Duration) -> Self {
+        let mut quicker = self.clone();
+        quicker.timeout = timeout;
+        quicker
+    }
+
+    /// A connection, ready for the Kafka protocol.
     ///
     /// # Errors
     /// [`DialError`].
-    pub async fn dial(&self, to: &HostPort) -> Result<(Stream, SocketAddr), DialError> {
+    pub async fn dial(&self, to: &HostPort) -> Result<Dialled, DialError> {
         let deadline = Instant::now() + self.timeout;
         let late = |_| DialError::Timeout(self.timeout);
         let tcp = tokio::time::timeout_at(deadline, connect(to)).await.map_err(late)??;
-        let peer = tcp.peer_addr().map_err(DialError::Connect)?;
+        let local = tcp.local_addr().map_err(DialError::Connect)?;
         let stream = tokio::time::timeout_at(deadline, self.secure(tcp, &to.host)).await.map_err(late)??;
-        Ok((stream, peer))
+        Ok(Dialled { stream, local })
     }
 
     /// What is spoken over a TCP connection to `_host`: plaintext.

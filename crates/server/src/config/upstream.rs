@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::address::HostPort;
+pub use streamside_proxy::gateway::Mode;
 
 /// Most bootstrap addresses that are read.
 const MAX_BOOTSTRAP: usize = 100;
@@ -29,15 +30,6 @@ pub struct UpstreamSettings {
     pub restore_client_host: bool,
     /// `streamside.describe.hidden.topics=redact` (H9).
     pub redact_hidden_topics: bool,
-}
-
-/// How much is done.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Mode {
-    /// Everything.
-    Full,
-    /// Addresses are rewritten, all else is off.
-    Relay,
 }
 
 /// What clients are told about nodes.

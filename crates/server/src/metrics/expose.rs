@@ -131,6 +131,12 @@ fn sensors(metrics: &Metrics, out: &mut Writer<'_, '_>) -> Result<(), Error> {
 fn traffic(metrics: &Metrics, out: &mut Writer<'_, '_>) -> Result<(), Error> {
     out.gauge("streamside_connections", "Client connections", metrics.connections() as f64)?;
     out.counter("streamside_connections_opened", "Client connections taken", metrics.connections_opened.load(Relaxed))?;
+    if let Some(up) = *locked(&metrics.upstream_up) {
+        out.gauge("streamside_upstream_up", "1 while the cluster behind us answers", f64::from(u8::from(up)))?;
+        let bypassed = metrics.bypassed.load(Relaxed);
+        let help = "Connections of clients that only ask for metadata here and go elsewhere with all else";
+        out.counter("streamside_bypassed_connections", help, bypassed)?;
+    }
     let bytes = [("read", metrics.bytes_read.load(Relaxed)), ("written", metrics.bytes_written.load(Relaxed))];
     out.labelled(
         "streamside_bytes",

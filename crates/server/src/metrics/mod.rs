@@ -210,6 +210,9 @@ pub struct Metrics {
     connections_opened: AtomicU64,
     bytes_read: AtomicU64,
     bytes_written: AtomicU64,
+    /// With a cluster behind us: 0 it cannot be reached, 1 it can.
+    upstream_up: Mutex<Option<bool>>,
+    bypassed: AtomicU64,
     topology_changes: AtomicU64,
     solicitations: AtomicU64,
     pushes: Mutex<Counts>,
@@ -246,6 +249,8 @@ impl Metrics {
             connections_opened: AtomicU64::new(0),
             bytes_read: AtomicU64::new(0),
             bytes_written: AtomicU64::new(0),
+            upstream_up: Mutex::default(),
+            bypassed: AtomicU64::new(0),
             topology_changes: AtomicU64::new(0),
             solicitations: AtomicU64::new(0),
             pushes: Mutex::default(),
@@ -310,6 +315,16 @@ impl Metrics {
     /// Connections at this moment.
     pub fn connections(&self) -> usize {
         self.connections.load(Relaxed)
+    }
+
+    /// Whether the cluster behind us can be reached.
+    pub fn upstream_up(&self, up: bool) {
+        *locked(&self.upstream_up) = Some(up);
+    }
+
+    /// A connection ended that asked for metadata only, of a client that goes elsewhere with all else.
+    pub fn connection_bypassed(&self) {
+        self.bypassed.fetch_add(1, Relaxed);
     }
 
     /// Bytes of whole requests and answers, once a connection's turn.

@@ -39,7 +39,7 @@ pub async fn bind(wanted: &HostPort) -> Result<(TcpListener, SocketAddr), StartE
     Err(error(last))
 }
 
-fn bind_one(address: SocketAddr) -> std::io::Result<TcpListener> {
+pub(crate) fn bind_one(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = if address.is_ipv4() { tokio::net::TcpSocket::new_v4()? } else { tokio::net::TcpSocket::new_v6()? };
     // A restart must not wait for old connections in TIME_WAIT.
     socket.set_reuseaddr(true)?;

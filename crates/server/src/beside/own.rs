@@ -1,0 +1,169 @@
+//! Our own questions to the cluster: is it there, which nodes does it have, does it know streams groups?
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use streamside_client::{Address, Cluster, Options};
+use streamside_proxy::intercept::Addresses as _;
+use streamside_wire::messages::metadata::{MetadataRequest, MetadataResponse};
+use streamside_wire::messages::streams_group_heartbeat::StreamsGroupHeartbeatRequest;
+
+use super::health::Health;
+use super::nodes::{Nodes, NodesError};
+use crate::config::HostPort;
+
+/// How often the cluster is asked while all is well.
+const EVERY: Duration = Duration::from_secs(30);
+/// The first pause after a failure; doubled each time.
+const FIRST_PAUSE: Duration = Duration::from_millis(500);
+/// The longest of them.
+const LONGEST_PAUSE: Duration = Duration::from_secs(15);
+
+/// What the cluster says of itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Told {
+    /// Its id.
+    pub cluster: Option<String>,
+    /// Node id, host, port.
+    pub nodes: Vec<(i32, String, i32)>,
+    /// StreamsGroupHeartbeat is among what it serves.
+    pub streams: bool,
+}
+
+/// Our own connection to the cluster.
+pub struct Own {
+    cluster: Cluster,
+    bootstrap: String,
+    can_ask: bool,
+}
+
+impl Own {
+    /// Prepares it. `can_ask`: not where the cluster wants a login and we have none; then it is only seen whether it is
+    /// there.
+    ///
+    /// # Errors
+    /// Certificates that cannot be read or used, as a sentence.
+    pub fn new(bootstrap: &[HostPort], options: Options, can_ask: bool, timeout: Duration) -> Result<Self, String> {
+        let shown = bootstrap.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+        let addresses =
+            bootstrap.iter().map(|b| Address { host: b.host.clone(), port: b.port }).collect::<Vec<Address>>();
+        let options = Options { connect_timeout: timeout, request_timeout: timeout, ..options };
+        let cluster = Cluster::new(addresses, options).map_err(|e| e.to_string())?;
+        Ok(Self { cluster, bootstrap: shown, can_ask })
+    }
+
+    /// Asks once.
+    ///
+    /// # Errors
+    /// A sentence that says what is wrong and what to do.
+    pub async fn ask(&self) -> Result<Option<Told>, String> {
+        let asked = async {
+            let connection = self.cluster.any().await?;
+            if !self.can_ask {
+                return Ok(None);
+            }
+            let version = connection.version::<MetadataRequest>()?.max(1);
+            // No topic is asked about.
+            let request = MetadataRequest { topics: Some(Vec::new()), ..Default::default() };
+            let answer: MetadataResponse = connection.call(&request, version).await?;
+            Ok(Some(Told {
+                cluster: answer.cluster_id,
+                nodes: answer.brokers.into_iter().map(|b| (b.node_id, b.host, b.port)).collect(),
+                streams: connection.version::<StreamsGroupHeartbeatRequest>().is_ok(),
+            }))
+        };
+        asked.await.map_err(|e: streamside_client::Error| {
+            format!("upstream {}: {}", self.bootstrap, in_our_words(&e.to_string()))
+        })
+    }
+}
+
+/// The client's sentences name the settings of a stock client; ours stand under a prefix.
+#[must_use]
+pub fn in_our_words(sentence: &str) -> String {
+    const PREFIX: &str = "streamside.upstream.";
+    let mut out = sentence.to_owned();
+    for key in ["security.protocol", "sasl.mechanism", "sasl.jaas.config", "ssl.keystore", "ssl.truststore"] {
+        let prefixed = format!("{PREFIX}{key}");
+        out = out.replace(&prefixed, key).replace(key, &prefixed);
+    }
+    out
+}
+
+/// Asks for ever: often enough to follow the nodes, with growing pauses while the cluster is away.
+pub async fn keep_asking(own: Arc<Own>, health: Arc<Health>, nodes: Option<Arc<Nodes>>) {
+    let mut pause = if health.trouble().is_some() { FIRST_PAUSE } else { EVERY };
+    loop {
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            // Someone could not reach it: asked soon, and not at once.
+            () = health.doubted(), if pause == EVERY => tokio::time::sleep(FIRST_PAUSE).await,
+        }
+        match own.ask().await {
+            Ok(told) => {
+                health.up();
+                if let (Some(nodes), Some(told)) = (&nodes, told) {
+                    take(nodes, &told);
+                }
+                pause = EVERY;
+            }
+            Err(reason) => {
+                health.down(&reason);
+                pause = if pause == EVERY { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
+            }
+        }
+        if let Some(nodes) = &nodes {
+            nodes.sweep();
+        }
+    }
+}
+
+fn take(nodes: &Nodes, told: &Told) {
+    if told.nodes.is_empty() {
+        // A broker that is still starting knows nobody.
+        return;
+    }
+    nodes.seen(told.cluster.as_deref(), &told.nodes);
+    for (id, host, port) in &told.nodes {
+        nodes.reach(told.cluster.as_deref(), *id, host, *port);
+    }
+}
+
+/// The first question, before readiness.
+///
+/// # Errors
+/// A node whose port was written down and cannot be had.
+pub async fn ask_first(own: &Own, health: &Health, nodes: Option<&Nodes>) -> Result<(), NodesError> {
+    match own.ask().await {
+        Ok(told) => {
+            health.up();
+            match (nodes, told) {
+                (Some(nodes), Some(told)) if !told.nodes.is_empty() => {
+                    let learnt = nodes.learn(told.cluster.as_deref(), &told.nodes);
+                    nodes.seen(told.cluster.as_deref(), &told.nodes);
+                    learnt
+                }
+                _ => Ok(()),
+            }
+        }
+        Err(reason) => {
+            health.down(&reason);
+            Ok(())
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_clients_sentences_name_our_keys() {
+        assert_eq!(
+            in_our_words("the listener speaks TLS; set security.protocol=SSL (SASL_SSL with a login)"),
+            "the listener speaks TLS; set streamside.upstream.security.protocol=SSL (SASL_SSL with a login)"
+        );
+        let already = "set streamside.upstream.ssl.keystore.location";
+        assert_eq!(in_our_words(already), already);
+    }
+}

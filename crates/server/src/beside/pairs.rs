@@ -1,0 +1,263 @@
+//! One client connection: find the upstream's end, join the two, say how it ended.
+
+use std::collections::HashSet;
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use streamside_proxy::gateway::{Gateway, Mode, Setup};
+use streamside_proxy::intercept::{Addresses, Connection, Intercept};
+use streamside_proxy::pair::{self, Ended, Options, Stream};
+use tokio::sync::watch;
+use tokio::time::Instant;
+
+use super::dial::{DialError, Dialer};
+use super::health::Health;
+use super::nodes::{Nodes, Route};
+use crate::config::HostPort;
+use crate::metrics::Metrics;
+use crate::shell::context::{NoiseGate, Tunables};
+
+/// From one change of `streamside.mode` to the next: a change lets every connection of the era before end once nothing
+/// of it is in flight.
+#[derive(Debug)]
+struct Era {
+    mode: Mode,
+    draining: watch::Sender<bool>,
+}
+
+/// What every pair shares.
+pub struct Pairs {
+    /// Connections to the upstream.
+    pub dialer: Dialer,
+    /// Where the cluster is first looked for.
+    pub bootstrap: Vec<HostPort>,
+    /// The node map; `None`: nothing is rewritten.
+    pub nodes: Option<Arc<Nodes>>,
+    /// The four APIs.
+    pub intercept: Arc<dyn Intercept>,
+    /// Whether the upstream is there.
+    pub health: Arc<Health>,
+    /// Counters.
+    pub metrics: Arc<Metrics>,
+    /// Times that may change while running.
+    pub tunables: Arc<Tunables>,
+    /// Keeps clients from flooding the log.
+    pub noise: Arc<NoiseGate>,
+    /// `socket.request.max.bytes`.
+    pub max_request_bytes: usize,
+    era: Mutex<Arc<Era>>,
+    next_id: AtomicU64,
+    /// Where to begin in the list of bootstrap addresses.
+    next_bootstrap: AtomicU64,
+    /// Our own ends of connections to the upstream, to know ourselves by.
+    ends: Mutex<HashSet<SocketAddr>>,
+    /// Nodes that could not be reached when last tried, so that each change is told once.
+    silent: Mutex<HashSet<i32>>,
+}
+
+/// What a new [`Pairs`] is made of.
+pub struct Parts {
+    /// See [`Pairs`].
+    pub dialer: Dialer,
+    /// See [`Pairs`].
+    pub bootstrap: Vec<HostPort>,
+    /// See [`Pairs`].
+    pub nodes: Option<Arc<Nodes>>,
+    /// See [`Pairs`].
+    pub intercept: Arc<dyn Intercept>,
+    /// See [`Pairs`].
+    pub health: Arc<Health>,
+    /// See [`Pairs`].
+    pub metrics: Arc<Metrics>,
+    /// See [`Pairs`].
+    pub tunables: Arc<Tunables>,
+    /// See [`Pairs`].
+    pub noise: Arc<NoiseGate>,
+    /// See [`Pairs`].
+    pub max_request_bytes: usize,
+    /// How much is done at first.
+    pub mode: Mode,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Pairs {
+    /// Ready for connections.
+    #[must_use]
+    pub fn new(parts: Parts) -> Self {
+        let Parts { dialer, bootstrap, nodes, intercept, health, metrics, tunables, noise, max_request_bytes, mode } =
+            parts;
+        let random = u64::from(std::process::id());
+        Self {
+            dialer,
+            bootstrap,
+            nodes,
+            intercept,
+            health,
+            metrics,
+            tunables,
+            noise,
+            max_request_bytes,
+            era: Mutex::new(Arc::new(Era { mode, draining: watch::Sender::new(false) })),
+            next_id: AtomicU64::new(1),
+            next_bootstrap: AtomicU64::new(random),
+            ends: Mutex::default(),
+            silent: Mutex::default(),
+        }
+    }
+
+    /// Takes a mode; where it is another one, clients reconnect once.
+    pub fn set_mode(&self, mode: Mode) {
+        let mut era = lock(&self.era);
+        if era.mode != mode {
+            let before = std::mem::replace(&mut *era, Arc::new(Era { mode, draining: watch::Sender::new(false) }));
+            before.draining.send_replace(true);
+        }
+    }
+
+    /// Every pair ends once nothing of it is in flight.
+    pub fn drain(&self) {
+        lock(&self.era).draining.send_replace(true);
+    }
+
+    /// Serves one client connection to its end. `node`: whose port it came to.
+    pub async fn serve(self: Arc<Self>, client: Stream, peer: SocketAddr, node: Option<i32>) {
+        if self.is_ourselves(peer) {
+            return;
+        }
+        let era = Arc::clone(&lock(&self.era));
+        let Some((upstream, end, _route)) = self.reach(peer, node).await else { return };
+        // Its own connection may have been seen here only now.
+        if self.is_ourselves(peer) {
+            return;
+        }
+        let _known = end.map(|end| KnownEnd::new(&self, end));
+        let connection = Connection { id: self.next_id.fetch_add(1, Ordering::Relaxed), peer, node };
+        let options = Options {
+            max_request_bytes: self.max_request_bytes,
+            frame_timeout: self.tunables.frame_timeout(),
+            idle: self.tunables.idle(),
+        };
+        let handler = Gateway::new(Setup {
+            connection: connection.clone(),
+            intercept: Arc::clone(&self.intercept),
+            addresses: self.nodes.clone().map(|nodes| nodes as Arc<dyn Addresses>),
+            mode: era.mode,
+        });
+        let (ended, stats) = pair::run_counted(client, upstream, handler, &options, era.draining.subscribe()).await;
+        self.metrics.bytes(stats.request_bytes, stats.answer_bytes);
+        self.tell(&connection, &ended);
+    }
+
+    /// A connection to where this one leads, with our own end of it.
+    async fn reach(&self, peer: SocketAddr, node: Option<i32>) -> Option<(Stream, Option<SocketAddr>, Option<Route>)> {
+        let Some(node) = node else {
+            return match self.reach_any().await {
+                Ok((stream, end)) => Some((stream, Some(end), None)),
+                Err(reason) => {
+                    self.noise.warn(|| tracing::debug!(%peer, reason, "connection closed: the upstream is away"));
+                    self.health.down(&reason);
+                    None
+                }
+            };
+        };
+        let route = self.nodes.as_ref()?.route(node)?;
+        match self.dialer.dial(&route.upstream).await {
+            Ok(dialled) => {
+                if lock(&self.silent).remove(&node) {
+                    tracing::info!(node, upstream = %route.upstream, "the node can be reached again");
+                }
+                Some((dialled.stream, Some(dialled.local), Some(route)))
+            }
+            Err(e) => {
+                if lock(&self.silent).insert(node) {
+                    tracing::warn!(
+                        node,
+                        upstream = %route.upstream,
+                        "the node cannot be reached: {e}; clients that come to its port are closed"
+                    );
+                }
+                None
+            }
+        }
+    }
+
+    /// The bootstrap addresses in turn, all within the time of one connection.
+    async fn reach_any(&self) -> Result<(Stream, SocketAddr), String> {
+        let all = self.bootstrap.len().max(1);
+        let first = usize::try_from(self.next_bootstrap.fetch_add(1, Ordering::Relaxed) % all as u64).unwrap_or(0);
+        let deadline = Instant::now() + self.dialer.timeout;
+        let mut reasons = Vec::new();
+        for (tried, at) in (first..first + all).enumerate() {
+            let Some(address) = self.bootstrap.get(at % all) else { continue };
+            // One that does not answer leaves time for the others.
+            let left = deadline.saturating_duration_since(Instant::now());
+            let timeout = left / u32::try_from(all - tried).unwrap_or(1);
+            match self.dialer.within(timeout).dial(address).await {
+                Ok(dialled) => return Ok((dialled.stream, dialled.local)),
+                Err(e) => reasons.push(sentence(address, &e)),
+            }
+        }
+        Err(reasons.join("; "))
+    }
+
+    /// Whether the one who connected is ourselves, looking for the upstream.
+    fn is_ourselves(&self, peer: SocketAddr) -> bool {
+        if !lock(&self.ends).contains(&peer) {
+            return false;
+        }
+        self.health.down(&format!(
+            "upstream {}: leads back to this process; set streamside.upstream to the cluster behind it",
+            self.bootstrap.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
+        ));
+        true
+    }
+
+    fn tell(&self, connection: &Connection, ended: &Ended) {
+        let Connection { peer, node, .. } = connection;
+        let node = node.map_or_else(|| "bootstrap".to_owned(), |node| node.to_string());
+        match ended {
+            Ended::Client | Ended::Upstream | Ended::Idle | Ended::Drained => {
+                tracing::debug!(%peer, node, ?ended, "connection closed");
+            }
+            Ended::Stalled => {
+                self.metrics.limit_hit("frame_timeout");
+                tracing::debug!(%peer, node, "connection closed: a request was begun and not finished");
+            }
+            Ended::Refused(reason) => {
+                self.metrics.limit_hit("refused_frame");
+                self.noise.warn(|| tracing::warn!(%peer, node, reason, "connection closed"));
+            }
+            Ended::Garbled(reason) => {
+                self.noise.warn(|| tracing::error!(%peer, node, reason, "connection closed"));
+            }
+        }
+    }
+}
+
+/// For the log and `/readyz`.
+fn sentence(address: &HostPort, error: &DialError) -> String {
+    format!("upstream {address}: {error}")
+}
+
+/// An end of ours that is known while this lives.
+struct KnownEnd<'a> {
+    pairs: &'a Pairs,
+    end: SocketAddr,
+}
+
+impl<'a> KnownEnd<'a> {
+    fn new(pairs: &'a Pairs, end: SocketAddr) -> Self {
+        lock(&pairs.ends).insert(end);
+        Self { pairs, end }
+    }
+}
+
+impl Drop for KnownEnd<'_> {
+    fn drop(&mut self) {
+        lock(&self.pairs.ends).remove(&self.end);
+    }
+}
