@@ -2,10 +2,21 @@
 
 use std::collections::BTreeSet;
 
+use bytes::BytesMut;
 use serde_json::Value as Json;
 use streamside_proxy::addresses::REWRITTEN;
+use streamside_wire::Message;
+use streamside_wire::messages::describe_cluster::{DescribeClusterBroker, DescribeClusterResponse};
+use streamside_wire::messages::describe_quorum::{DescribeQuorumResponse, Listener, Node};
+use streamside_wire::messages::fetch::FetchResponse;
+use streamside_wire::messages::find_coordinator::{Coordinator, FindCoordinatorResponse};
+use streamside_wire::messages::metadata::{MetadataResponse, MetadataResponseBroker};
+use streamside_wire::messages::produce::ProduceResponse;
+use streamside_wire::messages::share_acknowledge::ShareAcknowledgeResponse;
+use streamside_wire::messages::share_fetch::ShareFetchResponse;
 
-use super::support::{Nodes, through, vectors};
+use super::answers::Leaders;
+use super::support::{Nodes, body, through, vectors};
 
 /// Every field of the rewritten answers whose name says that it has to do with an address.
 const FIELDS: &[&str] = &[
@@ -83,4 +94,68 @@ fn k16_no_recorded_host_of_a_node_is_left_in_any_byte() {
         sorted
     });
     assert!(scanned > 100, "{scanned} hosts");
+}
+
+/// No host, and no port as the four bytes or, for controllers, two that it takes.
+fn assert_clean(what: &str, bytes: &[u8]) {
+    let host = b"secret.upstream.test";
+    assert!(!bytes.windows(host.len()).any(|part| part == host), "{what}: host");
+    assert!(!bytes.windows(2).any(|part| part == PORT.to_be_bytes()), "{what}: port");
+}
+
+const HOST: &str = "b1.secret.upstream.test";
+const PORT: u16 = 0xba23;
+
+fn leaders_of<M: Leaders + Default>() {
+    for version in M::WITH {
+        let mut answer = M::default();
+        for node_id in 1..=30 {
+            answer.push(node_id, HOST, i32::from(PORT), Some("rack"));
+            let upstream = body(&answer, version);
+            let out = through(M::KEY, version, &upstream, &Nodes::without(&[])).unwrap();
+            assert_eq!(out.len(), upstream.len());
+            assert_clean(&format!("{} v{version}", M::KEY), &out);
+        }
+    }
+}
+
+#[test]
+fn k16_neither_host_nor_port_is_left_wherever_a_schema_has_room_for_one() {
+    leaders_of::<ProduceResponse>();
+    leaders_of::<FetchResponse>();
+    leaders_of::<ShareFetchResponse>();
+    leaders_of::<ShareAcknowledgeResponse>();
+
+    for nodes in [Nodes::without(&[]), Nodes::without(&[1])] {
+        let clean = |key: i16, version: i16, upstream: BytesMut| {
+            assert_clean(&format!("{key} v{version}"), &through(key, version, &upstream, &nodes).unwrap());
+        };
+        let (host, port) = (HOST.to_owned(), i32::from(PORT));
+        for version in MetadataResponse::VERSIONS {
+            let broker = MetadataResponseBroker { node_id: 1, host: host.clone(), port, ..Default::default() };
+            let answer = MetadataResponse { brokers: vec![broker.clone(), broker], ..Default::default() };
+            clean(3, version, body(&answer, version));
+        }
+        for version in FindCoordinatorResponse::VERSIONS {
+            for error_code in [0, 15] {
+                let answer = if version <= 3 {
+                    FindCoordinatorResponse { node_id: 1, host: host.clone(), port, error_code, ..Default::default() }
+                } else {
+                    let row = Coordinator { node_id: 1, host: host.clone(), port, error_code, ..Default::default() };
+                    FindCoordinatorResponse { coordinators: vec![row], ..Default::default() }
+                };
+                clean(10, version, body(&answer, version));
+            }
+        }
+        for version in DescribeClusterResponse::VERSIONS {
+            for endpoint_type in if version >= 1 { 1..=2 } else { 1..=1 } {
+                let broker = DescribeClusterBroker { broker_id: 1, host: host.clone(), port, ..Default::default() };
+                let answer = DescribeClusterResponse { endpoint_type, brokers: vec![broker], ..Default::default() };
+                clean(60, version, body(&answer, version));
+            }
+        }
+        let listener = Listener { name: "C".to_owned(), host, port: PORT, ..Default::default() };
+        let node = Node { node_id: 1, listeners: vec![listener], ..Default::default() };
+        clean(55, 2, body(&DescribeQuorumResponse { nodes: vec![node], ..Default::default() }, 2));
+    }
 }
