@@ -18,7 +18,8 @@ use crate::record::GroupId;
 
 /// What a client hears when the plugin broke the contract (spec kip1331 §4.3).
 pub(super) const PLUGIN_FAILED: &str = "Topology description plugin failed.";
-const NO_PLUGIN: &str = "The broker has no streams group topology description plugin configured.";
+/// What a client hears when no plugin is configured (spec kip1331 §4.1 step 4).
+pub const NO_PLUGIN: &str = "The broker has no streams group topology description plugin configured.";
 
 /// A push as it arrives.
 #[derive(Debug)]

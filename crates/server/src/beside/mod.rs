@@ -13,11 +13,17 @@
 //! | [`observer`] | clients that go past us, clusters without streams groups |
 //! | [`hosts`] | which member speaks from where |
 //! | [`intercept`] | the four APIs, decided by the coordinator |
+//! | `heartbeat`, `push`, `describe`, `delete` | each of the four |
+//! | [`ask`] | questions of ours on a caller's connection |
 //! | [`limits`] | every bound, each with its reason |
 //! | [`topics`] | topics that only a description names |
 
+pub mod ask;
+mod delete;
+mod describe;
 pub mod dial;
 pub mod health;
+mod heartbeat;
 pub mod hosts;
 pub mod intercept;
 pub mod limits;
@@ -26,6 +32,9 @@ pub mod nodes;
 pub mod observer;
 pub mod own;
 pub mod pairs;
+mod push;
+#[cfg(test)]
+mod tests;
 pub mod topics;
 
 use std::net::{IpAddr, SocketAddr, UdpSocket};

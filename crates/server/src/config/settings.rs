@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use streamside_coordinator::{Compat, Config as CoordinatorConfig, Limits, SettingBounds};
+use streamside_coordinator::{Compat, Config as CoordinatorConfig, Limits, Membership, SettingBounds};
 
 use super::address::HostPort;
 use super::source::Effective;
@@ -137,8 +137,11 @@ impl Settings {
     /// What the coordinator is given, the limit on groups being that of all shards together. `plugin` is the identity
     /// that the resolver gave to the plugin.
     pub fn coordinator_config(&self, plugin: Option<String>) -> CoordinatorConfig {
+        let gone_after = self.upstream.as_ref().map(|upstream| upstream.gone_after);
         CoordinatorConfig {
             compat: self.compat,
+            membership: if gone_after.is_some() { Membership::Broker } else { Membership::Own },
+            gone_after_ms: gone_after.map_or(i64::MAX, |d| i64::try_from(d.as_millis()).unwrap_or(i64::MAX)),
             plugin,
             session_timeout_ms: self.groups.session_timeout_ms,
             heartbeat_interval_ms: self.groups.heartbeat_interval_ms,
@@ -159,7 +162,6 @@ impl Settings {
                 description_max_name_bytes: self.description_max_name_bytes,
                 ..Limits::default()
             },
-            ..CoordinatorConfig::default()
         }
     }
 

@@ -146,9 +146,13 @@ fn traffic(metrics: &Metrics, out: &mut Writer<'_, '_>) -> Result<(), Error> {
         bytes.into_iter(),
     )?;
 
-    let requests: Vec<_> = Api::ALL
+    // "own": from a whole request to its answer, what was asked upstream meanwhile included.
+    let sides = [("own", &metrics.requests), ("upstream", &metrics.upstream_requests)];
+    let requests: Vec<_> = sides
         .iter()
-        .map(|api| (vec![("api", api.name()), ("side", "own")], metrics.requests.snapshot(*api as usize)))
+        .flat_map(|(side, taken)| {
+            Api::ALL.iter().map(|api| (vec![("api", api.name()), ("side", *side)], taken.snapshot(*api as usize)))
+        })
         .filter(|(_, snapshot)| snapshot.count > 0)
         .collect();
     out.histogram("streamside_request_seconds", "Time from a whole request to its answer", &requests)?;

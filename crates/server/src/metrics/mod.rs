@@ -202,6 +202,7 @@ pub struct Metrics {
     cluster: String,
     sensors: Mutex<[Meter; SENSORS.len()]>,
     requests: Histograms<{ Api::ALL.len() }>,
+    upstream_requests: Histograms<{ Api::ALL.len() }>,
     plugin_calls: Histograms<{ PluginOp::ALL.len() }>,
     commits: Histograms<1>,
     commit_records: AtomicU64,
@@ -241,6 +242,7 @@ impl Metrics {
             cluster: cluster.to_owned(),
             sensors: Mutex::new(std::array::from_fn(|_| Meter::new(0))),
             requests: Histograms::new(),
+            upstream_requests: Histograms::new(),
             plugin_calls: Histograms::new(),
             commits: Histograms::new(),
             commit_records: AtomicU64::new(0),
@@ -341,6 +343,11 @@ impl Metrics {
     /// A request that began then has its answer.
     pub fn request(&self, api: Api, began: Instant) {
         self.requests.observe(api as usize, began.elapsed());
+    }
+
+    /// A question that went upstream then has its answer.
+    pub fn upstream_request(&self, api: Api, began: Instant) {
+        self.upstream_requests.observe(api as usize, began.elapsed());
     }
 
     /// A plugin call took so long.

@@ -1,6 +1,7 @@
 //! What takes several steps: push, describe, delete, the cleanup cycle. Each step is a decision; in between lie the
 //! journal and the plugin.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -8,14 +9,16 @@ use std::time::Instant;
 use bytes::Bytes;
 use futures_util::future::join_all;
 use streamside_coordinator::batch;
-use streamside_coordinator::description::PreparedPush;
+use streamside_coordinator::decision::Read;
+use streamside_coordinator::description::{PreparedPush, describe};
 use streamside_coordinator::group::GroupSettings;
-use streamside_coordinator::{Effect, Input, LogLine, OpId, PluginFailure, Reply, Sensor};
+use streamside_coordinator::{Compat, Effect, Input, LogLine, Millis, OpId, PluginFailure, Reply, Sensor, Standing};
 use streamside_plugin::{Failure, Late, Operation, Runner, Stamp};
 use streamside_wire::error_code::ErrorCode;
 use streamside_wire::messages::delete_groups::DeletableGroupResult;
 use streamside_wire::messages::incremental_alter_configs::AlterableConfig;
 use streamside_wire::messages::streams_group_describe::DescribedGroup;
+use streamside_wire::messages::streams_group_heartbeat::{StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::journal::{JournalError, Point};
@@ -43,6 +46,16 @@ pub struct Push {
     pub topology_epoch: i32,
     /// Converted, encoded, hashed.
     pub payload: PreparedPush,
+}
+
+/// A heartbeat that a broker answered.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)]
+pub struct BeatInput<'a> {
+    pub request: &'a StreamsGroupHeartbeatRequest<'a>,
+    pub version: i16,
+    pub answer: &'a StreamsGroupHeartbeatResponse<'a>,
+    pub connection: u64,
 }
 
 /// What one decision means for a step: it is answered, or the plugin is to be called.
@@ -100,11 +113,23 @@ impl Operations {
 
     /// A push from its first check to its answer: error code and message.
     pub async fn push(&self, push: Push) -> (i16, Option<String>) {
-        let Some(_permit) = self.turn().await else { return store_failed() };
         let op = self.shards.operation();
         let Push { group, member, topology_epoch, payload } = push;
-        let input = Input::Push { op, group: &group, member: &member, topology_epoch, payload };
-        let outcome = self.shards.decide(&group, input).map(detached);
+        self.pushed(&group, Input::Push { op, group: &group, member: &member, topology_epoch, payload }).await
+    }
+
+    /// Beside a broker: a push whose pusher's standing is known.
+    pub async fn verified_push(&self, push: Push, standing: Standing) -> (i16, Option<String>) {
+        let op = self.shards.operation();
+        let Push { group, member, topology_epoch, payload } = push;
+        let (group, member) = (&*group, &*member);
+        let input = Input::VerifiedPush { op, group, member, topology_epoch, payload, standing };
+        self.pushed(group, input).await
+    }
+
+    async fn pushed(&self, group: &str, input: Input<'_>) -> (i16, Option<String>) {
+        let Some(_permit) = self.turn().await else { return store_failed() };
+        let outcome = self.shards.decide(group, input).map(detached);
         let mut step = match outcome {
             Ok(outcome) => self.settle(outcome).await,
             Err(e) => Err(e),
@@ -232,6 +257,17 @@ impl Operations {
                 *entry = not_now(&entry.group_id);
             }
         }
+        let any_fatal = self.attach(&mut entries, reads).await;
+        for entry in &mut entries {
+            if entry.error_code == 0 {
+                entry.authorized_operations = authorized_operations;
+            }
+        }
+        batch::join_describe(self.shards.config().compat, split.refused, entries, any_fatal)
+    }
+
+    /// Reads what entries need, all at once, and attaches it. Whether the plugin is broken beyond a call.
+    async fn attach(&self, entries: &mut [DescribedGroup], reads: Vec<(usize, Read)>) -> bool {
         let attached = join_all(reads.into_iter().map(|(slot, read)| async move {
             let result = self.call_get(&read.group, read.epoch).await;
             let input = Input::GetOutcome { group: &read.group, epoch: read.epoch, token: read.token, result };
@@ -253,12 +289,67 @@ impl Operations {
                 _ => *entry = not_now(&entry.group_id),
             }
         }
-        for entry in &mut entries {
-            if entry.error_code == 0 {
-                entry.authorized_operations = authorized_operations;
+        any_fatal
+    }
+
+    /// Beside a broker: takes in what it told of groups, `asked_at` being when it was asked. With `include` the entries
+    /// without an error get our descriptions; where we have none, the broker's own stays.
+    pub async fn described(&self, entries: &mut Vec<DescribedGroup>, asked_at: Millis, include: bool) {
+        let turn = if include { self.turn().await } else { None };
+        let include_description = turn.is_some();
+        let mut reads = Vec::new();
+        let mut point: Option<Point> = None;
+        let mut theirs = Vec::new();
+        for (place, entry) in entries.iter_mut().enumerate() {
+            if place % DECISIONS_IN_A_ROW == DECISIONS_IN_A_ROW - 1 {
+                tokio::task::yield_now().await;
+            }
+            let input = Input::BrokerDescribed { entry, asked_at, include_description };
+            let outcome = self.shards.decide(&entry.group_id, input).map(detached);
+            let mut status = describe::ERROR;
+            if let Ok(outcome) = outcome {
+                self.carry_out(outcome.now);
+                self.carry_out(outcome.after_durable);
+                point = Some(point.map_or(outcome.point, |p| p.and(outcome.point)));
+                if let Some(Reply::Entry { status: decided, read }) = outcome.reply {
+                    status = decided;
+                    reads.extend(read.map(|read| (place, read)));
+                }
+            }
+            if include && entry.error_code == 0 {
+                theirs.push((place, entry.topology_description_status, entry.topology_description.take()));
+                batch::attach(entry, status, None);
             }
         }
-        batch::join_describe(self.shards.config().compat, split.refused, entries, any_fatal)
+        if !include {
+            return;
+        }
+        if let Some(point) = point
+            && self.shards.journal().wait(point).await.is_err()
+        {
+            for (place, _) in reads.drain(..) {
+                if let Some(entry) = entries.get_mut(place) {
+                    batch::attach(entry, describe::ERROR, None);
+                }
+            }
+        }
+        if self.attach(entries, reads).await && self.shards.config().compat == Compat::Kafka {
+            // Those that the broker's front refused are no part of the batch (kip1331 §5.1).
+            let refused = [ErrorCode::GROUP_AUTHORIZATION_FAILED.0, ErrorCode::INVALID_GROUP_ID.0];
+            let (refused, rest) = std::mem::take(entries).into_iter().partition(|e| refused.contains(&e.error_code));
+            *entries = batch::join_describe(Compat::Kafka, refused, rest, true);
+            return;
+        }
+        // AVAILABLE counts more than ERROR, ERROR more than NOT_STORED.
+        for (place, status, description) in theirs {
+            if let Some(entry) = entries.get_mut(place)
+                && entry.error_code == 0
+                && entry.topology_description_status < status
+            {
+                entry.topology_description = description;
+                entry.topology_description_status = status;
+            }
+        }
     }
 
     async fn call_get(&self, group: &str, epoch: i32) -> Result<Option<Bytes>, PluginFailure> {
@@ -284,7 +375,43 @@ impl Operations {
 
     async fn delete_one(&self, group: &str) -> (i16, Option<String>) {
         let op = self.shards.operation();
-        let mut step = match self.shards.decide(group, Input::Delete { op, group }).map(detached) {
+        self.deleted(group, Input::Delete { op, group }).await
+    }
+
+    /// Beside a broker: the plugin's part of one id of a delete, before the broker's. Code 0: the broker may be asked now.
+    pub async fn verified_delete(&self, group: &str) -> (i16, Option<String>) {
+        let Some(_permit) = self.turn().await else { return (ErrorCode::COORDINATOR_LOAD_IN_PROGRESS.0, None) };
+        let op = self.shards.operation();
+        self.deleted(group, Input::VerifiedDelete { op, group }).await
+    }
+
+    /// Beside a broker: its answer to one id of a delete.
+    pub fn broker_deleted(&self, group: &str, error_code: i16, asked_at: Millis) {
+        match self.shards.decide(group, Input::BrokerDeleted { group, error_code, asked_at }) {
+            Ok(outcome) => {
+                self.carry_out(outcome.now);
+                self.carry_out(outcome.after_durable);
+            }
+            Err(e) => tracing::warn!(group, error = %e, "a deleted group could not be journalled"),
+        }
+    }
+
+    /// Beside a broker: a heartbeat that it answered. Whether the member is to be asked for its description, and whether
+    /// the group is to be described behind the heartbeat. Never waits.
+    pub fn beat(&self, beat: BeatInput<'_>) -> (bool, bool) {
+        let BeatInput { request, version, answer, connection } = beat;
+        let input = Input::Beat { request, version, answer, connection };
+        let Ok(outcome) = self.shards.decide(&request.group_id, input) else { return (false, false) };
+        self.carry_out(outcome.now);
+        self.carry_out(outcome.after_durable);
+        match outcome.reply {
+            Some(Reply::Beat { ask, describe }) => (ask, describe),
+            _ => (false, false),
+        }
+    }
+
+    async fn deleted(&self, group: &str, input: Input<'_>) -> (i16, Option<String>) {
+        let mut step = match self.shards.decide(group, input).map(detached) {
             Ok(outcome) => self.settle(outcome).await,
             Err(e) => Err(e),
         };
@@ -415,6 +542,16 @@ impl Operations {
         .await;
     }
 
+    /// The cleanup cycle's work for the shards of these groups, at once. Left to the cycle while one is under way.
+    pub async fn cleanup_now(&self, groups: Vec<String>) {
+        if self.runner.is_none() || self.cleaning.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        let _over = Over(&self.cleaning);
+        let shards: BTreeSet<usize> = groups.iter().map(|group| self.shards.shard_of(group)).collect();
+        join_all(shards.into_iter().map(|index| self.cleanup_shard(index))).await;
+    }
+
     /// The offset-expiration sweep over all shards (kip1331 §7.2).
     pub fn sweep(&self) {
         for index in 0..self.shards.len() {
@@ -500,9 +637,9 @@ fn detached(outcome: Outcome<'_>) -> Outcome<'static> {
         Reply::Attached { status, description, fatal } => Some(Reply::Attached { status, description, fatal }),
         Reply::Deleted { op, error_code, error_message } => Some(Reply::Deleted { op, error_code, error_message }),
         Reply::Altered { error_code, error_message } => Some(Reply::Altered { error_code, error_message }),
-        Reply::Settings(settings) => Some(Reply::Settings(settings)),
         Reply::Beat { ask, describe } => Some(Reply::Beat { ask, describe }),
         Reply::Entry { status, read } => Some(Reply::Entry { status, read }),
+        Reply::Settings(settings) => Some(Reply::Settings(settings)),
         Reply::Listed(rows) => Some(Reply::Listed(rows)),
         Reply::Done => Some(Reply::Done),
     });

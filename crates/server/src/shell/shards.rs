@@ -7,6 +7,8 @@ use streamside_coordinator::{
     Config, Coordinator, Decision, Durable, Effect, Input, Millis, OpId, Record, Reply, Volatile,
 };
 
+use streamside_wire::messages::streams_group_describe::DescribedGroup;
+
 use super::clock::Clock;
 use super::journal::{Journal, JournalError, Point, caught};
 use super::limits::SHARDS;
@@ -159,6 +161,36 @@ impl Shards {
     pub fn member_epoch(&self, group: &str, member: &str) -> Option<Option<i32>> {
         let shard = self.shards.get(self.shard_of(group)).map(lock)?;
         shard.coordinator.group_id(group).map(|_| shard.coordinator.member_epoch(group, member))
+    }
+
+    /// Beside a broker: whether a push of this member on this connection needs no question to the broker.
+    #[must_use]
+    pub fn is_recent_member(&self, group: &str, member: &str, connection: u64) -> bool {
+        let now = self.clock.now();
+        let shard = self.shards.get(self.shard_of(group)).map(lock);
+        shard.is_some_and(|shard| shard.coordinator.is_recent_member(now, group, member, connection))
+    }
+
+    /// Whether the plugin may hold something of a group.
+    #[must_use]
+    pub fn may_hold(&self, group: &str) -> bool {
+        self.shards.get(self.shard_of(group)).map(lock).is_some_and(|shard| shard.coordinator.may_hold(group))
+    }
+
+    /// Beside a broker: gives the members of a described group the task offsets that they reported, where the broker
+    /// gave none.
+    pub fn fill_task_offsets(&self, entry: &mut DescribedGroup) {
+        let Some(shard) = self.shards.get(self.shard_of(&entry.group_id)).map(lock) else { return };
+        for member in &mut entry.members {
+            if !member.task_offsets.is_empty() || !member.task_end_offsets.is_empty() {
+                continue;
+            }
+            let seen = shard.coordinator.watched().member(&entry.group_id, &member.member_id);
+            if let Some(reported) = seen.and_then(|seen| seen.reported.as_deref()) {
+                member.task_offsets.clone_from(&reported.offsets);
+                member.task_end_offsets.clone_from(&reported.ends);
+            }
+        }
     }
 
     /// The earliest timer of one shard. `None` as well while a decision is under way in it: whoever looks at all shards

@@ -226,10 +226,10 @@ pub(super) fn handle_large(context: &Arc<Context>, frame: Vec<u8>, client_host: 
 }
 
 /// What the log says of a connection whose request panicked.
-pub(super) const DEFECT: &str = "a request met a defect of ours; see the log";
+pub(crate) const DEFECT: &str = "a request met a defect of ours; see the log";
 
 /// A text as it fits into an answer: an id or a name that it repeats may be as long as a text may be.
-pub(super) fn fitting(mut text: String) -> String {
+pub(crate) fn fitting(mut text: String) -> String {
     if text.len() > MAX_STRING_BYTES {
         text.truncate(text.floor_char_boundary(MAX_STRING_BYTES - '…'.len_utf8()));
         text.push('…');
