@@ -199,6 +199,7 @@ impl Daemon {
         let per_group = Arc::new(AtomicBool::new(settings.metrics_per_group));
         metrics.set_gauges(gauges(&running, Arc::clone(&per_group)));
         let _ = core.set((Arc::clone(running.core()), running.troubles()));
+        tokio::spawn(crate::tls::expiry::watch(Arc::clone(&metrics)));
         readiness.send_replace(Readiness::Ready);
         Ok(Self { running, data_dir, http, http_state, http_stop, readiness, per_group, settings })
     }

@@ -13,6 +13,7 @@
 //! | [`open_files`] | the limit of open files |
 //! | [`shell`] | connections, shards, journal, plugin calls |
 //! | [`signals`] | shutdown and reload |
+//! | [`tls`] | encryption of the Kafka listener, the end of certificates |
 
 pub mod beside;
 pub mod cli;
@@ -25,3 +26,4 @@ pub mod metrics;
 pub mod open_files;
 pub mod shell;
 pub mod signals;
+pub mod tls;

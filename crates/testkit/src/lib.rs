@@ -11,6 +11,7 @@
 //! | [`client`] | join, beat, push, describe, delete in one line |
 //! | [`topologies`] | the collection of `tests/topologies`, and chains of any size |
 //! | [`server`] | the real binary: ports, folder, log, signals, restarts |
+//! | [`certificates`] | authorities, servers and clients for TLS |
 //! | [`process`] | memory, processor time, limits of a process |
 //!
 //! ```no_run
@@ -23,6 +24,7 @@
 //! ```
 
 mod base64;
+pub mod certificates;
 pub mod client;
 pub mod codec;
 pub mod connection;

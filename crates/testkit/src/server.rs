@@ -111,6 +111,7 @@ pub fn example(binary: &str, name: &str) -> std::io::Result<PathBuf> {
 pub struct Setup {
     binary: PathBuf,
     overrides: BTreeMap<String, String>,
+    protocol: &'static str,
     file_blocks: Option<u64>,
 }
 
@@ -118,7 +119,7 @@ impl Setup {
     /// The binary with nothing but ports and folder set.
     #[must_use]
     pub fn new(binary: impl Into<PathBuf>) -> Self {
-        Self { binary: binary.into(), overrides: BTreeMap::new(), file_blocks: None }
+        Self { binary: binary.into(), overrides: BTreeMap::new(), protocol: "PLAINTEXT", file_blocks: None }
     }
 
     /// With the settings that the recorded scenarios rely on.
@@ -131,6 +132,13 @@ impl Setup {
     #[must_use]
     pub fn set(mut self, key: &str, value: impl ToString) -> Self {
         self.overrides.insert(key.to_owned(), value.to_string());
+        self
+    }
+
+    /// What its listener speaks below the Kafka protocol, by Kafka's name; else PLAINTEXT.
+    #[must_use]
+    pub fn protocol(mut self, name: &'static str) -> Self {
+        self.protocol = name;
         self
     }
 
@@ -151,7 +159,7 @@ impl Setup {
 
     fn start_in(mut self, folder: TempDir) -> Result<Server, ServerError> {
         let (port, http) = (free_port()?, free_port()?);
-        self.overrides.insert("listeners".to_owned(), format!("PLAINTEXT://127.0.0.1:{port}"));
+        self.overrides.insert("listeners".to_owned(), format!("{}://127.0.0.1:{port}", self.protocol));
         self.overrides.insert("streamside.http.listen".to_owned(), format!("127.0.0.1:{http}"));
         let data = folder.path().join("data").display().to_string();
         self.overrides.entry("streamside.data.dir".to_owned()).or_insert(data);

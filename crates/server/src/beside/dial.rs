@@ -4,11 +4,12 @@ use std::io;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use streamside_client::TlsConnector;
 use streamside_proxy::pair::Stream;
 use tokio::net::TcpStream;
 use tokio::time::Instant;
 
-use crate::config::HostPort;
+use crate::config::{HostPort, UpstreamSecurity};
 
 /// Why there is no connection to the upstream. The text continues "cannot reach HOST:PORT: ".
 #[derive(Debug, thiserror::Error)]
@@ -53,9 +54,20 @@ pub struct Dialled {
 pub struct Dialer {
     /// For one connection, from the name to the end of the TLS handshake.
     pub timeout: Duration,
+    /// Encryption; `None`: plaintext.
+    tls: Option<TlsConnector>,
 }
 
 impl Dialer {
+    /// As configured.
+    ///
+    /// # Errors
+    /// Certificates that cannot be read or used, as a sentence.
+    pub fn new(timeout: Duration, security: &UpstreamSecurity) -> Result<Self, String> {
+        let tls = security.tls.as_ref().map(TlsConnector::new).transpose().map_err(|e| e.reason)?;
+        Ok(Self { timeout, tls })
+    }
+
     /// The same with less time.
     #[must_use]
     pub fn within(&self, timeout: Duration) -> Self {
@@ -77,9 +89,11 @@ impl Dialer {
         Ok(Dialled { stream, local })
     }
 
-    /// What is spoken over a TCP connection to `_host`: plaintext.
-    async fn secure(&self, tcp: TcpStream, _host: &str) -> Result<Stream, DialError> {
-        Ok(Stream::Tcp(tcp))
+    /// What is spoken over a TCP connection to `host`, which the certificate must be for.
+    async fn secure(&self, tcp: TcpStream, host: &str) -> Result<Stream, DialError> {
+        let Some(tls) = &self.tls else { return Ok(Stream::Tcp(tcp)) };
+        let stream = tls.connect(host, tcp, self.timeout).await.map_err(DialError::Tls)?;
+        Ok(Stream::Other(Box::new(stream)))
     }
 }
 

@@ -55,6 +55,7 @@ use crate::shell::context::{NoiseGate, Tunables};
 use crate::shell::core::Core;
 use crate::shell::listener::{self, Door};
 use crate::shell::shutdown::{Alive, Phase, PhaseSender};
+use crate::tls::{self, Acceptor};
 use dial::Dialer;
 use health::Health;
 use intercept::Interceptor;
@@ -110,6 +111,7 @@ pub struct Running {
     interceptor: Arc<Interceptor>,
     pairs: Arc<Pairs>,
     tunables: Arc<Tunables>,
+    tls: Option<Arc<Acceptor>>,
     phase: PhaseSender,
     alive: Alive,
     tasks: Vec<JoinHandle<()>>,
@@ -126,6 +128,11 @@ pub async fn start(
     data_dir: &Path,
     metrics: Arc<Metrics>,
 ) -> Result<Running, BesideError> {
+    let tls = Acceptor::of(settings, &metrics).map_err(StartError::from)?;
+    let dialer = Dialer::new(settings.connect_timeout, &upstream.security).map_err(BesideError::Upstream)?;
+    if let Some(certificate) = upstream.security.tls.as_ref().and_then(|tls| tls.certificate.as_ref()) {
+        tls::expiry::note_upstream(&metrics, certificate);
+    }
     let core = Core::start(settings, registry, data_dir, Arc::clone(&metrics)).await?;
     let (listener, address) = listener::bind(&settings.listener).await?;
     not_ourselves(&upstream.bootstrap, address).await?;
@@ -146,7 +153,8 @@ pub async fn start(
         }
     };
     let health = Arc::new(Health::new(Arc::clone(&metrics)));
-    let own = Own::new(&upstream.bootstrap, streamside_client::Options::default(), true, settings.connect_timeout)
+    let security = &upstream.security;
+    let own = Own::new(&upstream.bootstrap, security.options(), security.can_ask(), settings.connect_timeout)
         .map_err(BesideError::Upstream)?;
     let own = Arc::new(own);
     own::ask_first(&own, &health, nodes.as_deref()).await?;
@@ -154,7 +162,7 @@ pub async fn start(
     let interceptor = Arc::new(Interceptor::new(Arc::clone(&core), settings));
     let tunables = Arc::new(Tunables::of(settings));
     let pairs = Arc::new(Pairs::new(Parts {
-        dialer: Dialer { timeout: settings.connect_timeout },
+        dialer,
         bootstrap: upstream.bootstrap.clone(),
         nodes: nodes.clone(),
         intercept: Arc::new(Observer::new(Arc::clone(&interceptor), Arc::clone(&metrics))),
@@ -173,6 +181,7 @@ pub async fn start(
         noise,
         alive: alive.clone(),
         per_address: Arc::default(),
+        tls: tls.clone(),
     });
     let mut tasks = vec![
         tokio::spawn(accept(listener, None, Arc::clone(&door), phase.subscribe(), Arc::clone(&pairs))),
@@ -181,7 +190,7 @@ pub async fn start(
     if let Some(opened) = opened {
         tasks.push(tokio::spawn(accept_at_nodes(opened, door, phase.subscribe(), Arc::clone(&pairs))));
     }
-    Ok(Running { address, core, health, nodes, interceptor, pairs, tunables, phase, alive, tasks })
+    Ok(Running { address, core, health, nodes, interceptor, pairs, tunables, tls, phase, alive, tasks })
 }
 
 fn advertised_port(settings: &Settings, bound: SocketAddr) -> u16 {
@@ -195,10 +204,7 @@ async fn accept(
     phase: watch::Receiver<Phase>,
     pairs: Arc<Pairs>,
 ) {
-    listener::accept(listener, door, phase, move |stream, peer| {
-        Arc::clone(&pairs).serve(streamside_proxy::pair::Stream::Tcp(stream), peer, node)
-    })
-    .await;
+    listener::accept(listener, door, phase, move |stream, peer| Arc::clone(&pairs).serve(stream, peer, node)).await;
 }
 
 /// Serves each listener that the node map opens until it is closed there, or the way down begins.
@@ -245,6 +251,7 @@ impl Running {
         self.tunables.take(settings);
         self.core.retune(settings);
         self.interceptor.retune(settings);
+        tls::reload(self.tls.as_deref(), settings);
         if let Some(upstream) = &settings.upstream {
             self.pairs.set_mode(upstream.mode);
         }

@@ -83,7 +83,9 @@ impl Own {
 pub fn in_our_words(sentence: &str) -> String {
     const PREFIX: &str = "streamside.upstream.";
     let mut out = sentence.to_owned();
-    for key in ["security.protocol", "sasl.mechanism", "sasl.jaas.config", "ssl.keystore", "ssl.truststore"] {
+    for key in
+        ["security.protocol", "sasl.mechanism", "sasl.jaas.config", "ssl.keystore", "ssl.truststore", "ssl.endpoint"]
+    {
         let prefixed = format!("{PREFIX}{key}");
         out = out.replace(&prefixed, key).replace(key, &prefixed);
     }

@@ -2,8 +2,10 @@
 
 use std::io;
 use std::net::{TcpListener, ToSocketAddrs as _};
+use std::sync::Arc;
 use std::time::Duration;
 
+use streamside_client::TlsConnector;
 use streamside_plugin::Registry;
 
 use super::args::ShowArgs;
@@ -12,7 +14,9 @@ use crate::config::{self, Loaded, Settings, Sources, show};
 use crate::daemon::Daemon;
 use crate::data_dir::DataDir;
 use crate::http::token::Tokens;
+use crate::metrics::Metrics;
 use crate::signals::Signals;
+use crate::tls::{self, Acceptor};
 use crate::{logging, open_files};
 
 /// Serves until a signal ends it.
@@ -118,6 +122,22 @@ pub fn check(sources: &Sources, registry: &Registry) -> io::Result<Exit> {
             tell(true, format!("The data folder {path} is ours; its cluster id is {}.", folder.cluster_id()));
         }
         Err(error) => tell(false, format!("{error}.")),
+    }
+    if let Some(secured) = &settings.tls {
+        let metrics = Arc::new(Metrics::new("check", None, ""));
+        match Acceptor::new(secured, Arc::clone(&metrics)) {
+            Ok(_) => {
+                let ends = metrics.certificates().first().map_or(0, |(_, end)| tls::expiry::days_left(*end));
+                tell(true, format!("The certificate in ssl.keystore can be used and ends in {ends} days."));
+            }
+            Err(error) => tell(false, format!("TLS of the listener can't be used: {error}.")),
+        }
+    }
+    if let Some(options) = settings.upstream.as_ref().and_then(|upstream| upstream.security.tls.as_ref()) {
+        match TlsConnector::new(options) {
+            Ok(_) => tell(true, "The certificates for connections to the cluster can be used.".to_owned()),
+            Err(error) => tell(false, format!("TLS towards the cluster can't be used: {}.", error.reason)),
+        }
     }
     let mut listen = |what: &str, address: &config::HostPort| {
         let bound = TcpListener::bind((address.bind_host(), address.port)).and_then(|l| l.local_addr());

@@ -1,4 +1,4 @@
-//! `HOST:PORT` and `PLAINTEXT://HOST:PORT`, IPv6 in brackets.
+//! `HOST:PORT` and `PROTOCOL://HOST:PORT`, IPv6 in brackets.
 
 use std::fmt;
 use std::net::IpAddr;
@@ -77,19 +77,60 @@ impl HostPort {
     }
 }
 
+/// What a listener speaks below the Kafka protocol.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Protocol {
+    /// Nothing.
+    Plaintext,
+    /// TLS.
+    Ssl,
+    /// A login.
+    SaslPlaintext,
+    /// TLS and a login.
+    SaslSsl,
+}
+
+impl Protocol {
+    const ALL: [Self; 4] = [Self::Plaintext, Self::Ssl, Self::SaslPlaintext, Self::SaslSsl];
+
+    /// Kafka's name.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Plaintext => "PLAINTEXT",
+            Self::Ssl => "SSL",
+            Self::SaslPlaintext => "SASL_PLAINTEXT",
+            Self::SaslSsl => "SASL_SSL",
+        }
+    }
+
+    /// By Kafka's name, in any case.
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|protocol| protocol.name().eq_ignore_ascii_case(name))
+    }
+
+    /// Whether it has TLS.
+    pub fn encrypted(self) -> bool {
+        matches!(self, Self::Ssl | Self::SaslSsl)
+    }
+
+    /// Whether clients log in.
+    pub fn with_login(self) -> bool {
+        matches!(self, Self::SaslPlaintext | Self::SaslSsl)
+    }
+}
+
 /// Parses the one listener of `listeners` or `advertised.listeners`.
-pub fn parse_listener(text: &str) -> Result<HostPort, String> {
+pub fn parse_listener(text: &str) -> Result<(Protocol, HostPort), String> {
     let mut parts = text.split(',').map(str::trim).filter(|part| !part.is_empty());
     let one = parts.next().ok_or("no listener is given")?;
     if parts.next().is_some() {
         return Err("only one listener can be given".to_owned());
     }
     let (protocol, address) = one.split_once("://").ok_or("a listener begins with its protocol, as PLAINTEXT://")?;
-    match protocol.to_ascii_uppercase().as_str() {
-        "PLAINTEXT" => HostPort::parse(address),
-        "SSL" | "SASL_PLAINTEXT" | "SASL_SSL" => Err(format!("{protocol} is not in this build; PLAINTEXT is")),
-        _ => Err(format!("{protocol:?} is not a protocol; this build has PLAINTEXT")),
-    }
+    let protocol = Protocol::of_name(protocol).ok_or_else(|| {
+        format!("{protocol:?} is not a protocol; there are PLAINTEXT, SSL, SASL_PLAINTEXT and SASL_SSL")
+    })?;
+    Ok((protocol, HostPort::parse(address)?))
 }
 
 #[cfg(test)]
@@ -98,13 +139,15 @@ mod tests {
 
     #[test]
     fn listeners_of_both_address_families_are_read() {
-        let v4 = parse_listener("PLAINTEXT://127.0.0.1:9092").unwrap();
+        let (protocol, v4) = parse_listener("PLAINTEXT://127.0.0.1:9092").unwrap();
+        assert_eq!(protocol, Protocol::Plaintext);
         assert_eq!((v4.host.as_str(), v4.port, v4.is_wildcard(), v4.is_loopback()), ("127.0.0.1", 9092, false, true));
-        let v6 = parse_listener("plaintext://[::1]:9093").unwrap();
+        let (protocol, v6) = parse_listener("sasl_ssl://[::1]:9093").unwrap();
+        assert!(protocol == Protocol::SaslSsl && protocol.encrypted() && protocol.with_login());
         assert_eq!((v6.host.as_str(), v6.port, v6.is_loopback()), ("::1", 9093, true));
         assert_eq!(v6.to_string(), "[::1]:9093");
-        assert!(parse_listener("PLAINTEXT://:9092").unwrap().is_wildcard());
-        assert_eq!(parse_listener("PLAINTEXT://kafka.example.org:0").unwrap().to_string(), "kafka.example.org:0");
+        assert!(parse_listener("PLAINTEXT://:9092").unwrap().1.is_wildcard());
+        assert_eq!(parse_listener("SSL://kafka.example.org:0").unwrap().1.to_string(), "kafka.example.org:0");
     }
 
     #[test]
@@ -129,7 +172,7 @@ mod tests {
             ("PLAINTEXT://[127.0.0.1]:1", "not an IPv6 address"),
             ("PLAINTEXT://a b:1", "not a host name"),
             ("PLAINTEXT://a:1,PLAINTEXT://b:2", "only one"),
-            ("SASL_SSL://a:1", "not in this build"),
+            ("TLS://a:1", "not a protocol; there are"),
             ("HTTP://a:1", "not a protocol"),
         ] {
             let error = parse_listener(text).unwrap_err();

@@ -7,9 +7,10 @@ use std::time::Duration;
 use streamside_coordinator::{Compat, SettingBounds};
 
 use super::ConfigError;
-use super::address::{HostPort, parse_listener};
+use super::address::{HostPort, Protocol, parse_listener};
 use super::keys::{self, Built, Key, Kind};
 use super::near::nearest;
+use super::secured::{self, TlsSettings, UpstreamSecurity};
 use super::settings::{GroupSettings, HttpSettings, LogFormat, LogSettings, PluginSettings, Settings};
 use super::source::{Effective, Mistake, Origin, Raw, substitute};
 use super::upstream::{self, Addressing, Mode, NodePorts, PushMode, UpstreamSettings};
@@ -37,7 +38,10 @@ pub(super) fn check(
     for key in keys::KEYS {
         match key.name.strip_suffix('*') {
             Some(prefix) => {
-                for name in layers.keys().filter(|name| name.starts_with(prefix) && name.len() > prefix.len()) {
+                let of_this = |name: &&String| {
+                    name.starts_with(prefix) && keys::find(name).is_some_and(|found| found.name == key.name)
+                };
+                for name in layers.keys().filter(of_this) {
                     checker.take(key, name);
                 }
             }
@@ -52,6 +56,10 @@ pub(super) fn check(
         }
     }
     let settings = checker.settings();
+    if let Some(upstream) = &settings.upstream {
+        let loopback = settings.listener.is_loopback();
+        warnings.extend(secured::advice(settings.protocol, loopback, &upstream.security));
+    }
     if checker.mistakes.is_empty() { Ok(settings) } else { Err(ConfigError { mistakes: checker.mistakes }) }
 }
 
@@ -148,12 +156,13 @@ impl Checker<'_> {
 
     fn settings(&mut self) -> Settings {
         self.gateway_default();
-        let (listener, advertised) = self.listeners();
+        let (protocol, listener, advertised) = self.listeners();
+        let (tls, security) = self.secured(protocol);
         let groups = self.groups();
         let topics = self.topics();
         let data_dir = self.data_dir();
         let http = self.http(&data_dir);
-        let upstream = self.upstream(&listener, &http);
+        let upstream = self.upstream(&listener, &http, security);
         let plugin = self.plugin();
         let log = self.log();
         let cluster_name = Some(self.text("streamside.cluster.name")).filter(|name| !name.is_empty());
@@ -168,6 +177,8 @@ impl Checker<'_> {
         Settings {
             listener,
             advertised,
+            protocol,
+            tls,
             max_connections: self.number("max.connections"),
             max_connections_per_ip: self.number("max.connections.per.ip"),
             connections_max_idle: u64::try_from(idle).ok().map(Duration::from_millis),
@@ -207,7 +218,12 @@ impl Checker<'_> {
         }
     }
 
-    fn upstream(&mut self, listener: &HostPort, http: &HttpSettings) -> Option<UpstreamSettings> {
+    fn upstream(
+        &mut self,
+        listener: &HostPort,
+        http: &HttpSettings,
+        security: UpstreamSecurity,
+    ) -> Option<UpstreamSettings> {
         let bootstrap = upstream::bootstrap(&self.text("streamside.upstream")).unwrap_or_else(|problem| {
             self.wrong("streamside.upstream", format!("{problem}; must be a list of HOST:PORT, as 127.0.0.1:9092"));
             Vec::new()
@@ -248,6 +264,7 @@ impl Checker<'_> {
         }
         Some(UpstreamSettings {
             bootstrap,
+            security,
             mode: if self.text("streamside.mode") == "relay" { Mode::Relay } else { Mode::Full },
             addresses,
             node_ports,
@@ -263,9 +280,9 @@ impl Checker<'_> {
         })
     }
 
-    fn listeners(&mut self) -> (HostPort, HostPort) {
-        let fallback = HostPort { host: "127.0.0.1".to_owned(), port: 9092 };
-        let listener = match parse_listener(&self.text("listeners")) {
+    fn listeners(&mut self) -> (Protocol, HostPort, HostPort) {
+        let fallback = (Protocol::Plaintext, HostPort { host: "127.0.0.1".to_owned(), port: 9092 });
+        let (protocol, listener) = match parse_listener(&self.text("listeners")) {
             Ok(listener) => listener,
             Err(problem) => {
                 self.wrong(
@@ -283,25 +300,54 @@ impl Checker<'_> {
                     "listens on all addresses, which can't be told to clients; set advertised.listeners to a host that clients can reach, as PLAINTEXT://kafka.example.org:9092",
                 );
             }
-            return (listener.clone(), listener);
+            return (protocol, listener.clone(), listener);
         }
-        let advertised = match parse_listener(&text) {
+        let (told, advertised) = match parse_listener(&text) {
             Ok(advertised) => advertised,
             Err(problem) => {
                 self.wrong(
                     "advertised.listeners",
                     format!("{problem}; must be one listener, as PLAINTEXT://kafka.example.org:9092"),
                 );
-                return (listener.clone(), listener);
+                return (protocol, listener.clone(), listener);
             }
         };
+        if told != protocol {
+            let problem = format!("must have the protocol of listeners, {}", protocol.name());
+            self.wrong("advertised.listeners", problem);
+        }
         if advertised.is_wildcard() {
             self.wrong("advertised.listeners", "a wildcard can't be advertised; name a host that clients can reach");
         }
         if advertised.port == 0 && listener.port != 0 {
             self.wrong("advertised.listeners", "port 0 can be advertised only when the listener's port is 0 too");
         }
-        (listener, advertised)
+        (protocol, listener, advertised)
+    }
+
+    fn secured(&mut self, listener: Protocol) -> (Option<TlsSettings>, UpstreamSecurity) {
+        let values: BTreeMap<String, String> =
+            self.effective.iter().map(|e| (e.key.clone(), e.value.clone())).collect();
+        let given: Vec<&str> =
+            self.effective.iter().filter(|e| e.origin != Origin::Default).map(|e| e.key.as_str()).collect();
+        let nothing = UpstreamSecurity { protocol: Protocol::Plaintext, tls: None, login: None };
+        let mut found = Vec::new();
+        let mut tell = |(key, problem): (String, String)| found.push((key, problem));
+        let tls = listener.encrypted().then(|| secured::listener(&values).map_err(&mut tell).ok()).flatten();
+        let upstream = secured::upstream(&values, &given).map_err(&mut tell).ok();
+        if let Some(upstream) = &upstream
+            && tls.is_some() == listener.encrypted()
+        {
+            let standalone = self.text("streamside.upstream").trim().is_empty();
+            let accept = self.text("streamside.upstream.shared.identity") == "accept";
+            if let Err(problem) = secured::fit(listener, tls.as_ref(), upstream, standalone, accept) {
+                tell(problem);
+            }
+        }
+        for (key, problem) in found {
+            self.wrong(&key, problem);
+        }
+        (tls, upstream.unwrap_or(nothing))
     }
 
     /// Kafka's rules between the keys (spec kip1331 §9.1, kip1071 §7.2).

@@ -58,6 +58,7 @@ pub enum Built {
 #[allow(missing_docs)]
 pub enum Section {
     Listener,
+    Tls,
     Groups,
     Plugin,
     Limits,
@@ -69,8 +70,9 @@ pub enum Section {
 
 impl Section {
     /// All, in the order of the documentation.
-    pub const ALL: [Self; 8] = [
+    pub const ALL: [Self; 9] = [
         Self::Listener,
+        Self::Tls,
         Self::Groups,
         Self::Plugin,
         Self::Limits,
@@ -84,6 +86,7 @@ impl Section {
     pub fn title(self) -> &'static str {
         match self {
             Self::Listener => "Listener and connections",
+            Self::Tls => "TLS of the Kafka listener",
             Self::Groups => "Streams groups",
             Self::Plugin => "Topology description plugin",
             Self::Limits => "Limits",
@@ -120,6 +123,10 @@ const fn key(section: Section, name: &'static str, kind: Kind, default: &'static
     Key { name, kind, default, doc, reload: Reload::Restart, secret: false, built: Built::Here, section }
 }
 
+const fn secret(key: Key) -> Key {
+    Key { secret: true, ..key }
+}
+
 const fn live(key: Key) -> Key {
     Key { reload: Reload::Live, ..key }
 }
@@ -142,7 +149,7 @@ const fn long(min: i64) -> Kind {
     Kind::Integer { min, max: i64::MAX }
 }
 
-use Section::{Groups, Http, Limits, Listener, Logging, Plugin, Storage, Upstream};
+use Section::{Groups, Http, Limits, Listener, Logging, Plugin, Storage, Tls, Upstream};
 
 /// The table.
 pub const KEYS: &[Key] = &[
@@ -150,16 +157,16 @@ pub const KEYS: &[Key] = &[
     key(
         Listener,
         "listeners",
-        Kind::Text("one listener, as PLAINTEXT://HOST:PORT"),
+        Kind::Text("one listener, as PLAINTEXT://HOST:PORT or SSL://HOST:PORT"),
         "PLAINTEXT://127.0.0.1:9092",
-        "Where Kafka clients connect; with `streamside.upstream` the default port is 19092. An IPv6 address stands in brackets; an empty host or `0.0.0.0` listens on all addresses; port 0 takes a free one.",
+        "Where Kafka clients connect; with `streamside.upstream` the default port is 19092. `SSL` and `SASL_SSL` speak TLS (`ssl.*`); with `SASL_PLAINTEXT` and `SASL_SSL` clients log in at the cluster behind us, so they need `streamside.upstream`. An IPv6 address stands in brackets; an empty host or `0.0.0.0` listens on all addresses; port 0 takes a free one.",
     ),
     key(
         Listener,
         "advertised.listeners",
         Kind::Text("one listener, as PLAINTEXT://HOST:PORT, with a host that clients can reach"),
         "",
-        "What clients are told to connect to; before a cluster the host stands for every node's port as well. Empty: the value of `listeners`. Needed when listening on all addresses, since a wildcard can't be advertised.",
+        "What clients are told to connect to, by the same protocol; before a cluster the host stands for every node's port as well. Empty: the value of `listeners`. Needed when listening on all addresses, since a wildcard can't be advertised.",
     ),
     live(key(Listener, "max.connections", int(0), "2147483647", "Connections at one time; more are closed at once.")),
     live(key(Listener, "max.connections.per.ip", int(0), "2147483647", "Connections at one time from one address.")),
@@ -182,7 +189,7 @@ pub const KEYS: &[Key] = &[
         "streamside.frame.timeout.ms",
         within(1, 86_400_000),
         "30000",
-        "A frame that has begun must be whole within this time.",
+        "A frame that has begun must be whole within this time, and a TLS handshake done.",
     )),
     key(
         Listener,
@@ -205,6 +212,87 @@ pub const KEYS: &[Key] = &[
         "0",
         "Threads that serve connections. 0: half the processors, at least one; a busy thread costs less than two idle ones.",
     ),
+    // TLS of the Kafka listener
+    live(key(
+        Tls,
+        "ssl.keystore.type",
+        Kind::OneOf(&["JKS", "PKCS12", "PEM"]),
+        "JKS",
+        "Kafka's default is JKS; where a store is given this must be `PEM`. Other stores are refused with the command that converts them.",
+    )),
+    live(key(
+        Tls,
+        "ssl.keystore.location",
+        Kind::Text("a file"),
+        "",
+        "PEM file with the private key and the certificate chain, our own certificate first. Read again at SIGHUP.",
+    )),
+    live(key(
+        Tls,
+        "ssl.keystore.certificate.chain",
+        Kind::Text("PEM text"),
+        "",
+        "The chain itself instead of a file; line ends may be left out.",
+    )),
+    live(secret(key(
+        Tls,
+        "ssl.keystore.key",
+        Kind::Text("PEM text"),
+        "",
+        "The private key that belongs to `ssl.keystore.certificate.chain`.",
+    ))),
+    live(secret(key(
+        Tls,
+        "ssl.keystore.password",
+        Kind::Text("empty"),
+        "",
+        "Kafka's key for JKS and PKCS12; PEM has none, so it must be empty.",
+    ))),
+    live(secret(key(
+        Tls,
+        "ssl.key.password",
+        Kind::Text("empty"),
+        "",
+        "Encrypted private keys are not read, so it must be empty; `openssl pkcs8` writes a key in the clear.",
+    ))),
+    live(key(Tls, "ssl.truststore.type", Kind::OneOf(&["JKS", "PKCS12", "PEM"]), "JKS", "As `ssl.keystore.type`.")),
+    live(key(
+        Tls,
+        "ssl.truststore.location",
+        Kind::Text("a file"),
+        "",
+        "PEM file with the certificates that may vouch for clients. Read again at SIGHUP.",
+    )),
+    live(key(Tls, "ssl.truststore.certificates", Kind::Text("PEM text"), "", "The same itself instead of a file.")),
+    live(secret(key(
+        Tls,
+        "ssl.truststore.password",
+        Kind::Text("empty"),
+        "",
+        "Kafka's key for JKS and PKCS12; PEM has none, so it must be empty.",
+    ))),
+    live(key(
+        Tls,
+        "ssl.client.auth",
+        Kind::OneOf(&["none", "requested", "required"]),
+        "none",
+        "Whether clients must show a certificate. `requested`: they may; one that is shown must be good.",
+    )),
+    live(key(
+        Tls,
+        "ssl.enabled.protocols",
+        Kind::Text("a list of TLSv1.3, TLSv1.2"),
+        "TLSv1.2,TLSv1.3",
+        "Versions of TLS that are spoken.",
+    )),
+    live(key(
+        Tls,
+        "ssl.cipher.suites",
+        Kind::Text("a list of cipher suites, by IANA name"),
+        "",
+        "Cipher suites that are spoken. Empty: all that are known here.",
+    )),
+    later(key(Tls, "ssl.*", Kind::Text("any text"), "", "Kafka's other settings of TLS.")),
     // Streams groups
     live(key(
         Groups,
@@ -457,7 +545,6 @@ pub const KEYS: &[Key] = &[
     )),
     live(key(Logging, "streamside.metrics.per.group", Kind::Boolean, "false", "Adds metrics with a group label.")),
     // Beside a broker
-    later(key(Upstream, "ssl.*", Kind::Text("any text"), "", "TLS of the Kafka listener.")),
     live(key(
         Upstream,
         "streamside.mode",
@@ -472,25 +559,93 @@ pub const KEYS: &[Key] = &[
         "",
         "Bootstrap of the cluster behind us. Empty: standing alone.",
     ),
-    later(key(
+    key(
         Upstream,
         "streamside.upstream.security.protocol",
-        Kind::Text("a security protocol"),
+        Kind::OneOf(&["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]),
         "PLAINTEXT",
-        "How connections are carried on.",
+        "What the cluster's listeners speak. Clients log in through us exactly where the cluster's protocol has SASL, so `listeners` must have it too.",
+    ),
+    key(
+        Upstream,
+        "streamside.upstream.ssl.truststore.type",
+        Kind::OneOf(&["JKS", "PKCS12", "PEM"]),
+        "JKS",
+        "As `ssl.keystore.type`.",
+    ),
+    key(
+        Upstream,
+        "streamside.upstream.ssl.truststore.location",
+        Kind::Text("a file"),
+        "",
+        "PEM file with the certificates that may vouch for the cluster. Empty: those that the system trusts.",
+    ),
+    key(
+        Upstream,
+        "streamside.upstream.ssl.truststore.certificates",
+        Kind::Text("PEM text"),
+        "",
+        "The same itself instead of a file.",
+    ),
+    key(
+        Upstream,
+        "streamside.upstream.ssl.keystore.type",
+        Kind::OneOf(&["JKS", "PKCS12", "PEM"]),
+        "JKS",
+        "As `ssl.keystore.type`.",
+    ),
+    key(
+        Upstream,
+        "streamside.upstream.ssl.keystore.location",
+        Kind::Text("a file"),
+        "",
+        "PEM file with our own key and certificate chain, for a cluster that asks for one. See `streamside.upstream.shared.identity`.",
+    ),
+    key(
+        Upstream,
+        "streamside.upstream.ssl.keystore.certificate.chain",
+        Kind::Text("PEM text"),
+        "",
+        "The chain itself instead of a file.",
+    ),
+    secret(key(
+        Upstream,
+        "streamside.upstream.ssl.keystore.key",
+        Kind::Text("PEM text"),
+        "",
+        "The private key that belongs to it.",
     )),
-    later(key(Upstream, "streamside.upstream.ssl.*", Kind::Text("any text"), "", "TLS towards the cluster.")),
-    later(Key {
-        secret: true,
-        ..key(Upstream, "streamside.upstream.sasl.*", Kind::Text("any text"), "", "Our own login.")
-    }),
-    later(key(
+    secret(key(Upstream, "streamside.upstream.ssl.key.password", Kind::Text("empty"), "", "As `ssl.key.password`.")),
+    key(
+        Upstream,
+        "streamside.upstream.ssl.endpoint.identification.algorithm",
+        Kind::Text("https, or empty"),
+        "https",
+        "The certificate of each node must be for the host that the cluster tells for it. Empty: for any host.",
+    ),
+    later(key(Upstream, "streamside.upstream.ssl.*", Kind::Text("any text"), "", "Other settings of TLS.")),
+    key(
+        Upstream,
+        "streamside.upstream.sasl.mechanism",
+        Kind::Text("PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, or empty"),
+        "",
+        "How we log in ourselves, to learn the nodes before the first client has logged in. Empty: not at all. Clients may use any mechanism that names no host.",
+    ),
+    secret(key(
+        Upstream,
+        "streamside.upstream.sasl.jaas.config",
+        Kind::Text("a login module with username and password"),
+        "",
+        "Our own credentials, as in Kafka's client settings.",
+    )),
+    later(secret(key(Upstream, "streamside.upstream.sasl.*", Kind::Text("any text"), "", "Other settings of SASL."))),
+    key(
         Upstream,
         "streamside.upstream.shared.identity",
         Kind::OneOf(&["refuse", "accept"]),
         "refuse",
-        "`accept`: all clients share the rights of our certificate.",
-    )),
+        "With a certificate of ours towards the cluster every client has its rights. `refuse`: only with `ssl.client.auth=required`, so that none is a stranger. `accept`: without as well.",
+    ),
     live(key(
         Upstream,
         "streamside.upstream.push",
@@ -580,7 +735,8 @@ mod tests {
         assert_eq!(find("streamside.plugin.config.path").map(|k| k.name), Some("streamside.plugin.config.*"));
         assert!(find("streamside.plugin.config.").is_none());
         assert!(find("streamside.plugin.config").is_none());
-        assert_eq!(find("ssl.keystore.location").map(|k| k.name), Some("ssl.*"));
+        assert_eq!(find("ssl.provider").map(|k| k.name), Some("ssl.*"));
+        assert_eq!(find("ssl.keystore.location").map(|k| k.name), Some("ssl.keystore.location"));
     }
 
     #[test]

@@ -7,6 +7,7 @@
 //! | [`properties`] | Java's `.properties` format |
 //! | [`address`] | listeners and `HOST:PORT` |
 //! | `check` | values against the table and against each other |
+//! | [`secured`] | TLS and logins, of the listener and towards the cluster |
 //! | [`settings`] | the typed result |
 //! | [`upstream`] | the cluster behind us |
 //! | [`near`] | which known key an unknown one is near to |
@@ -25,6 +26,7 @@ mod check;
 pub mod keys;
 pub mod near;
 pub mod properties;
+pub mod secured;
 pub mod settings;
 pub mod show;
 pub mod source;
@@ -32,7 +34,8 @@ pub mod upstream;
 
 use std::fmt;
 
-pub use address::HostPort;
+pub use address::{HostPort, Protocol};
+pub use secured::{ClientAuth, TlsSettings, UpstreamSecurity};
 pub use settings::{GroupSettings, HttpSettings, LogFormat, LogSettings, PluginSettings, Settings};
 pub use source::{Effective, Mistake, Origin, Sources};
 pub use upstream::UpstreamSettings;

@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use streamside_coordinator::{Compat, Config as CoordinatorConfig, Limits, Membership, SettingBounds};
 
-use super::address::HostPort;
+use super::address::{HostPort, Protocol};
+use super::secured::TlsSettings;
 use super::source::Effective;
 use super::upstream::UpstreamSettings;
 
@@ -17,6 +18,10 @@ pub struct Settings {
     pub listener: HostPort,
     /// What to tell clients (`advertised.listeners`). Port 0: the one that was bound.
     pub advertised: HostPort,
+    /// What the listener speaks below the Kafka protocol.
+    pub protocol: Protocol,
+    /// TLS of the listener; there when its protocol has it.
+    pub tls: Option<TlsSettings>,
     /// `max.connections`.
     pub max_connections: usize,
     /// `max.connections.per.ip`.

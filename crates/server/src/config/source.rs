@@ -31,8 +31,8 @@ impl fmt::Display for Origin {
     }
 }
 
-/// A key with what it amounts to.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// A key with what it amounts to. Its `Debug` shows what may be shown.
+#[derive(Clone, PartialEq, Eq)]
 pub struct Effective {
     /// The key.
     pub key: String,
@@ -42,6 +42,12 @@ pub struct Effective {
     pub shown: String,
     /// Where it was given.
     pub origin: Origin,
+}
+
+impl fmt::Debug for Effective {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}={:?} ({})", self.key, self.shown, self.origin)
+    }
 }
 
 /// One value before it is checked.

@@ -185,9 +185,44 @@ fn http_beyond_loopback_needs_consent() {
 #[test]
 fn what_this_build_lacks_says_so_unless_it_is_the_default() {
     one_mistake(&["streamside.plugin.allowed=x"], &["not in this build"]);
-    one_mistake(&["ssl.keystore.location=/x"], &["not in this build"]);
-    one_mistake(&["streamside.upstream.sasl.jaas.config=top secret"], &["[hidden]", "not in this build"]);
+    one_mistake(&["ssl.provider=BC"], &["not in this build"]);
+    one_mistake(&["streamside.upstream.sasl.login.class=secret"], &["[hidden]", "not in this build"]);
     assert!(load(&with(&["streamside.mode=full", "streamside.upstream="])).is_ok());
+}
+
+#[test]
+fn listener_and_cluster_are_secured_as_configured() {
+    let login =
+        "streamside.upstream.sasl.jaas.config=a.PlainLoginModule required username=\"u\" password=\"top secret\";";
+    one_mistake(&[login], &["streamside.upstream.sasl.jaas.config=[hidden]", "has no meaning without"]);
+    one_mistake(&["listeners=SSL://127.0.0.1:1"], &["ssl.keystore.location", "needs a certificate"]);
+    one_mistake(
+        &["listeners=SASL_SSL://127.0.0.1:1", "ssl.keystore.type=PEM", "ssl.keystore.location=/x"],
+        &["listeners=", "needs streamside.upstream"],
+    );
+    one_mistake(
+        &[
+            "listeners=SSL://127.0.0.1:1",
+            "ssl.keystore.type=PEM",
+            "ssl.keystore.location=/x",
+            "advertised.listeners=PLAINTEXT://a:1",
+        ],
+        &["must have the protocol of listeners, SSL"],
+    );
+    let protocol = "streamside.upstream.security.protocol=SASL_SSL";
+    one_mistake(&["streamside.upstream=b:9092", protocol], &["write SASL_PLAINTEXT://"]);
+    let passing = load(&with(&[
+        "streamside.upstream=b:9092",
+        protocol,
+        "streamside.upstream.sasl.mechanism=PLAIN",
+        login,
+        "listeners=SASL_PLAINTEXT://10.0.0.1:1",
+    ]));
+    let loaded = passing.unwrap();
+    let security = &loaded.settings.upstream.as_ref().unwrap().security;
+    assert_eq!((security.protocol, security.tls.is_some(), security.can_ask()), (Protocol::SaslSsl, true, true));
+    assert!(loaded.warnings.iter().any(|w| w.contains("passwords")), "{:?}", loaded.warnings);
+    assert!(!format!("{loaded:?}").contains("top secret"));
 }
 
 #[test]

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::address::HostPort;
+use super::secured::UpstreamSecurity;
 pub use streamside_proxy::gateway::Mode;
 
 /// Most bootstrap addresses that are read.
@@ -16,6 +17,8 @@ const MAX_NODES: usize = 1000;
 pub struct UpstreamSettings {
     /// `streamside.upstream`: at least one address.
     pub bootstrap: Vec<HostPort>,
+    /// `streamside.upstream.{security.protocol,ssl.*,sasl.*}`.
+    pub security: UpstreamSecurity,
     /// `streamside.mode`.
     pub mode: Mode,
     /// `streamside.addresses`.

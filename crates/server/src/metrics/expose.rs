@@ -104,6 +104,16 @@ impl Collector for Scrape {
             .encode_info(&labels.as_slice())?;
         sensors(metrics, &mut out)?;
         traffic(metrics, &mut out)?;
+        let certificates = metrics.certificates();
+        if !certificates.is_empty() {
+            out.labelled(
+                "streamside_certificate_expiry_timestamp_seconds",
+                "When our certificate ends, by the side that it is shown to",
+                "side",
+                MetricType::Gauge,
+                certificates.into_iter().map(|(side, at)| (side, u64::try_from(at).unwrap_or(0))),
+            )?;
+        }
         // Taken out of the lock first: the source may be slow.
         let source = locked(&metrics.gauges).clone();
         gauges(&source.map(|source| source()).unwrap_or_default(), &mut out)?;

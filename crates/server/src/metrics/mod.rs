@@ -218,6 +218,7 @@ pub struct Metrics {
     solicitations: AtomicU64,
     pushes: Mutex<Counts>,
     limits: Mutex<Counts>,
+    certificates: Mutex<BTreeMap<&'static str, i64>>,
     gauges: Mutex<Option<GaugeSource>>,
 }
 
@@ -257,6 +258,7 @@ impl Metrics {
             solicitations: AtomicU64::new(0),
             pushes: Mutex::default(),
             limits: Mutex::default(),
+            certificates: Mutex::default(),
             gauges: Mutex::new(None),
         }
     }
@@ -291,6 +293,16 @@ impl Metrics {
     /// A limit was met.
     pub fn limit_hit(&self, limit: &'static str) {
         *locked(&self.limits).entry(limit).or_default() += 1;
+    }
+
+    /// The certificate that is shown to this side is good until then, in seconds since 1970.
+    pub fn certificate_ends(&self, side: &'static str, at: i64) {
+        locked(&self.certificates).insert(side, at);
+    }
+
+    /// Side and end of each certificate of ours, in seconds since 1970.
+    pub fn certificates(&self) -> Vec<(&'static str, i64)> {
+        locked(&self.certificates).iter().map(|(side, at)| (*side, *at)).collect()
     }
 
     /// The accepted description of a group changed.

@@ -7,7 +7,7 @@ use std::net::SocketAddr;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context as TaskContext, Poll, ready};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use bytes::BytesMut;
 use streamside_wire::frame::{self, Intruder};
@@ -22,6 +22,9 @@ use super::limits::{
     WRITE_HIGH_WATER_BYTES,
 };
 use super::shutdown::Phase;
+
+/// How long the last bytes may take.
+const GOODBYE: Duration = Duration::from_secs(1);
 
 thread_local! {
     static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
@@ -395,6 +398,10 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
                 }
             }
         }
+        // TLS keeps what the socket does not take.
+        if ready!(Pin::new(&mut self.stream).poll_flush(cx)).is_err() {
+            return Poll::Ready(Err(End::Peer));
+        }
         if self.sent > 0 {
             self.sent = 0;
             self.unsent.clear();
@@ -409,6 +416,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
 
     async fn close(mut self, end: End) {
         let peer = self.peer;
+        let polite = !matches!(end, End::Peer);
         match end {
             End::Peer => tracing::debug!(%peer, "connection closed by the client"),
             End::Drained => tracing::debug!(%peer, "connection closed: shutting down"),
@@ -425,12 +433,17 @@ impl<S: AsyncRead + AsyncWrite + Unpin> Connection<S> {
             End::Refused { reason } => {
                 // Answers to the requests before the bad one still go out.
                 let flush = poll_fn(|cx| self.poll_flush(cx));
-                let _ = tokio::time::timeout(std::time::Duration::from_secs(1), flush).await;
+                let _ = tokio::time::timeout(GOODBYE, flush).await;
                 self.context.metrics.limit_hit("refused_frame");
                 self.context.noise.warn(|| {
                     tracing::warn!(%peer, reason = %reason, "connection closed");
                 });
             }
+        }
+        if polite {
+            // The goodbye of TLS; in the clear the same as dropping it.
+            let shutdown = poll_fn(|cx| Pin::new(&mut self.stream).poll_shutdown(cx));
+            let _ = tokio::time::timeout(GOODBYE, shutdown).await;
         }
     }
 }

@@ -5,6 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use streamside_proxy::pair::Stream;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
@@ -13,6 +14,7 @@ use super::context::{NoiseGate, Tunables};
 use super::shutdown::{Alive, Phase};
 use crate::config::HostPort;
 use crate::metrics::Metrics;
+use crate::tls::{Acceptor, NoHands};
 
 /// Pause after the system refused to hand out a connection (no descriptors left): others must close first.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
@@ -94,15 +96,18 @@ pub struct Door {
     pub alive: Alive,
     /// Who is in, by address.
     pub per_address: Arc<PerAddress>,
+    /// Encryption; `None`: plaintext.
+    pub tls: Option<Arc<Acceptor>>,
 }
 
 /// Takes connections until the way down begins; the listener is closed then. Each is given to `serve` with the client's
-/// address, in a task of its own.
+/// address, in a task of its own, once the TLS handshake is done where there is one.
 pub async fn accept<S, F>(listener: TcpListener, door: Arc<Door>, mut phase: watch::Receiver<Phase>, serve: S)
 where
-    S: Fn(TcpStream, SocketAddr) -> F,
+    S: Fn(Stream, SocketAddr) -> F + Send + Sync + 'static,
     F: Future<Output = ()> + Send + 'static,
 {
+    let serve = Arc::new(serve);
     loop {
         let accepted = tokio::select! {
             accepted = listener.accept() => accepted,
@@ -111,10 +116,20 @@ where
         match accepted {
             Ok((stream, peer)) => {
                 let Some(inside) = door.enter(&stream, peer) else { continue };
-                let serving = serve(stream, peer);
+                let Some(acceptor) = door.tls.clone() else {
+                    let serving = serve(Stream::Tcp(stream), peer);
+                    tokio::spawn(async move {
+                        let _inside = inside;
+                        serving.await;
+                    });
+                    continue;
+                };
+                let (door, serve, phase) = (Arc::clone(&door), Arc::clone(&serve), phase.clone());
                 tokio::spawn(async move {
                     let _inside = inside;
-                    serving.await;
+                    if let Some(stream) = door.shake_hands(&acceptor, stream, peer, phase).await {
+                        serve(stream, peer).await;
+                    }
                 });
             }
             Err(e) => {
@@ -152,6 +167,32 @@ impl Door {
         let metrics = Arc::clone(&self.metrics);
         // Counted out before its place is free again.
         Some((OnDrop(move || metrics.connection_closed()), from_here, self.alive.enter()))
+    }
+
+    /// Within the time that a frame has; `None`: the connection is closed, and the log says why.
+    async fn shake_hands(
+        &self,
+        acceptor: &Acceptor,
+        stream: TcpStream,
+        peer: SocketAddr,
+        mut phase: watch::Receiver<Phase>,
+    ) -> Option<Stream> {
+        let shaken = tokio::select! {
+            shaken = acceptor.accept(stream, self.tunables.frame_timeout()) => shaken,
+            _ = phase.wait_for(|p| *p != Phase::Running) => return None,
+        };
+        match shaken {
+            Ok(stream) => Some(Stream::Other(Box::new(stream))),
+            Err(NoHands::Gone) => {
+                tracing::debug!(%peer, "connection closed by the client before the TLS handshake");
+                None
+            }
+            Err(NoHands::Failed(reason)) => {
+                self.metrics.limit_hit("tls_handshake");
+                self.noise.warn(|| tracing::warn!(%peer, reason, "connection closed"));
+                None
+            }
+        }
     }
 }
 

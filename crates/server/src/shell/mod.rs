@@ -36,11 +36,13 @@ use std::sync::{Arc, RwLock};
 use std::time::Duration;
 
 use streamside_plugin::{PluginError, Registry};
+use streamside_proxy::pair::Stream;
 use tokio::sync::{Semaphore, watch};
 
 use self::core::Core;
 use crate::config::Settings;
 use crate::metrics::Metrics;
+use crate::tls::{self, Acceptor, TlsError};
 use context::{Context, Identity, Tunables};
 use journal::JournalError;
 use limits::LARGE_REQUESTS_AT_ONCE;
@@ -59,6 +61,9 @@ pub enum StartError {
     /// The plugin.
     #[error("the topology description plugin cannot be used: {0}")]
     Plugin(#[from] PluginError),
+    /// Certificates and keys, of the listener or towards the cluster.
+    #[error("TLS cannot be used: {0}")]
+    Tls(#[from] TlsError),
     /// The Kafka listener.
     #[error(
         "cannot listen on {address}: {reason}; is another process using the port? Choose another with --override listeners=PLAINTEXT://HOST:PORT"
@@ -78,6 +83,7 @@ impl StartError {
         match self {
             Self::Journal(e) => e.kind(),
             Self::Plugin(e) => e.kind(),
+            Self::Tls(e) => e.kind(),
             Self::Listen { .. } => "listen",
         }
     }
@@ -90,6 +96,7 @@ pub struct Running {
     /// Journal, coordinator, plugin.
     pub core: Arc<Core>,
     context: Arc<Context>,
+    tls: Option<Arc<Acceptor>>,
     phase: PhaseSender,
     alive: Alive,
     accepting: tokio::task::JoinHandle<()>,
@@ -106,6 +113,7 @@ pub async fn start(
     cluster_id: &str,
     metrics: Arc<Metrics>,
 ) -> Result<Running, StartError> {
+    let tls = Acceptor::of(settings, &metrics)?;
     let core = Core::start(settings, registry, data_dir, Arc::clone(&metrics)).await?;
     let (listener, address) = listener::bind(&settings.listener).await?;
     let context = Arc::new(Context {
@@ -135,12 +143,21 @@ pub async fn start(
         noise: Arc::clone(&context.noise),
         alive: alive.clone(),
         per_address: Arc::default(),
+        tls: tls.clone(),
     });
     let accepting = tokio::spawn(listener::accept(listener, door, phase.subscribe(), {
         let (context, phase) = (Arc::clone(&context), phase.subscribe());
-        move |stream, peer| connection::serve(Arc::clone(&context), stream, peer, phase.clone())
+        move |stream, peer| {
+            let (context, phase) = (Arc::clone(&context), phase.clone());
+            async move {
+                match stream {
+                    Stream::Tcp(stream) => connection::serve(context, stream, peer, phase).await,
+                    Stream::Other(stream) => connection::serve(context, stream, peer, phase).await,
+                }
+            }
+        }
     }));
-    Ok(Running { address, core, context, phase, alive, accepting })
+    Ok(Running { address, core, context, tls, phase, alive, accepting })
 }
 
 impl Running {
@@ -150,6 +167,7 @@ impl Running {
         let effective = Arc::new(settings.effective.clone());
         *self.context.effective.write().unwrap_or_else(std::sync::PoisonError::into_inner) = effective;
         self.core.retune(settings);
+        tls::reload(self.tls.as_deref(), settings);
     }
 
     /// Connections that are open.
