@@ -47,7 +47,7 @@ async fn members_of_other_kinds_are_heard_by_a_good_answer() {
         let own = answered.clone();
         let mut stage = Stage::new(move |_| Some(own.clone()));
         assert_eq!(stage.ask(&sent).await, answered);
-        assert_eq!(stage.seen(), [sent.clone()]);
+        assert_eq!(stage.seen(), std::slice::from_ref(&sent));
         let expected: &[&str] = if *heard { &["opened 7", "heard g m"] } else { &["opened 7"] };
         assert_eq!(stage.watcher.notes(), expected, "{sent:?}");
     }
@@ -127,9 +127,10 @@ fn coordinators(request: &[u8]) -> Option<Vec<u8>> {
 async fn addresses_are_rewritten_with_and_without_the_bridge_and_never_where_the_broker_names_us() {
     let asked = FindCoordinatorRequest { coordinator_keys: vec!["g".into()], ..Default::default() };
     let asked = request(6, 4, &asked);
-    let cases: [(Mode, Option<Arc<dyn Addresses>>, (&str, i32)); 3] = [
-        (Mode::Full, Some(Arc::new(Moved)), ("192.0.2.77", 20_003)),
-        (Mode::Relay, Some(Arc::new(Moved)), ("192.0.2.77", 20_003)),
+    let moved = || -> Option<Arc<dyn Addresses>> { Some(Arc::new(Moved)) };
+    let cases = [
+        (Mode::Full, moved(), ("192.0.2.77", 20_003)),
+        (Mode::Relay, moved(), ("192.0.2.77", 20_003)),
         (Mode::Full, None, ("b3", 9092)),
     ];
     for (mode, addresses, expected) in cases {
