@@ -8,6 +8,7 @@
 //! | [`scenario`] | recorded scenarios, and which of them fit a server |
 //! | [`expectation`] | variables, repetitions, marks, comparison with defaults |
 //! | [`player`] | plays scenarios in threads and reports |
+//! | [`broker`] | a scripted broker, and what a cluster of them says of itself |
 //! | [`client`] | join, beat, push, describe, delete in one line |
 //! | [`topologies`] | the collection of `tests/topologies`, and chains of any size |
 //! | [`server`] | the real binary: ports, folder, log, signals, restarts |
@@ -24,6 +25,7 @@
 //! ```
 
 mod base64;
+pub mod broker;
 pub mod certificates;
 pub mod client;
 pub mod codec;
