@@ -1,6 +1,9 @@
 //! The Kafka listener with TLS: who is let in, what refuses the start, what the log says of failed handshakes.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on says so")]
 
+#[path = "tls/gateway.rs"]
+mod gateway;
+
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::Path;
@@ -99,14 +102,11 @@ fn members_live_behind_tls() {
 }
 
 /// Far more than socket buffers and the TLS layer hold, while the client does not read.
-#[test]
-fn answers_wait_for_a_slow_reader_and_all_arrive() {
+fn all_answers_reach_a_slow_reader(server: &Server, authority: &Authority) {
     const REQUESTS: i32 = 30_000;
-    let (authority, folder) = (Authority::new().unwrap(), TempDir::new().unwrap());
-    let server = secured(&authority, folder.path()).start().unwrap();
     runtime().block_on(async {
         let tcp = tokio::net::TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
-        let connector = TlsConnector::new(&trusting(&authority)).unwrap();
+        let connector = TlsConnector::new(&trusting(authority)).unwrap();
         let stream = connector.connect("127.0.0.1", tcp, Duration::from_secs(5)).await.unwrap();
         let (mut read, mut write) = tokio::io::split(stream);
         let writer = async move {
@@ -132,6 +132,13 @@ fn answers_wait_for_a_slow_reader_and_all_arrive() {
         let both = async { tokio::join!(writer, reader) };
         tokio::time::timeout(Duration::from_secs(60), both).await.unwrap();
     });
+}
+
+#[test]
+fn answers_wait_for_a_slow_reader_and_all_arrive() {
+    let (authority, folder) = (Authority::new().unwrap(), TempDir::new().unwrap());
+    let server = secured(&authority, folder.path()).start().unwrap();
+    all_answers_reach_a_slow_reader(&server, &authority);
 }
 
 #[test]
