@@ -245,15 +245,21 @@ impl Coordinator {
         let before = self.watched.kept(group);
         let mark = mark_after(records, group).unwrap_or_else(|| self.descriptions.mark(group));
         let view = view_after(records, group).unwrap_or_else(|| self.watched.view(group));
-        let (Some(mark), Some(view)) = (mark, view) else {
-            if before.is_some() {
-                records.insert(0, Record::Durable(Durable::Watched { group: Arc::clone(group), value: None }));
-            }
-            return;
-        };
-        let owed = view.owed && mark.is_bare();
+        let owed = view.is_some_and(|view| view.owed) && mark.is_some_and(Mark::is_bare);
+        let settled = view.filter(|view| view.owed && !owed).map(|view| Box::new(View { owed, ..view.clone() }));
+        let next = mark.and(view).map(|view| self.to_keep(now, group, view, owed));
+        if let Some(view) = settled {
+            records.push(change(WatchedChange::View { group: Arc::clone(group), view }));
+        }
+        if before != next.as_ref() {
+            records.push(Record::Durable(Durable::Watched { group: Arc::clone(group), value: next }));
+        }
+    }
+
+    fn to_keep(&self, now: Now, group: &str, view: &View, owed: bool) -> KeptFacts {
+        let before = self.watched.kept(group);
         let seen_at = self.watched.seen_at(group).unwrap_or(now.at);
-        let next = KeptFacts {
+        KeptFacts {
             incarnation: view.incarnation,
             group_epoch: view.group_epoch,
             topology_epoch: view.topology_epoch,
@@ -263,13 +269,6 @@ impl Coordinator {
                 _ => seen_at,
             }),
             owed,
-        };
-        let settled = (view.owed && !owed).then(|| Box::new(View { owed, ..view.clone() }));
-        if let Some(view) = settled {
-            records.push(change(WatchedChange::View { group: Arc::clone(group), view }));
-        }
-        if before != Some(&next) {
-            records.push(Record::Durable(Durable::Watched { group: Arc::clone(group), value: Some(next) }));
         }
     }
 }

@@ -1,5 +1,6 @@
 //! What a described entry tells.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use smallvec::SmallVec;
@@ -77,10 +78,9 @@ impl Watched {
             decided.records.push(change(WatchedChange::View { group: Arc::clone(&group), view: Box::new(view) }));
         }
         // Who is not in the entry and was not heard since is no member.
-        let silent = known.into_iter().flat_map(|(_, known)| &known.members).filter(|(id, member)| {
-            member.seen_at < asked_at && entry.members.iter().all(|described| *described.member_id != ***id)
-        });
-        for (member, _) in silent.take(config.limits.watched_members) {
+        let described: HashSet<&str> = entry.members.iter().map(|member| &*member.member_id).collect();
+        let members = known.into_iter().flat_map(|(_, known)| &known.members);
+        for (member, _) in members.filter(|(id, seen)| seen.seen_at < asked_at && !described.contains(&***id)) {
             let (group, member) = (Arc::clone(&group), Arc::clone(member));
             decided.records.push(change(WatchedChange::Member { group, member, value: None }));
         }

@@ -94,7 +94,11 @@ impl Watched {
     pub fn apply(&mut self, change: WatchedChange) {
         match change {
             WatchedChange::View { group, view } => match self.groups.get_mut(&group) {
-                Some(known) => known.view = *view,
+                Some(known) => {
+                    // A describe is a sign of the group as good as a member's.
+                    known.seen_at = known.seen_at.max(view.described_at.unwrap_or(Millis::MIN));
+                    known.view = *view;
+                }
                 None => {
                     self.groups.insert(group, WatchedGroup::new(*view));
                 }

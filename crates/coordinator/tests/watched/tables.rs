@@ -1,0 +1,133 @@
+//! Nothing grows without a bound, and nothing stays.
+
+use streamside_coordinator::Compat::{Kafka, Streamside};
+use streamside_coordinator::{Config, Limits};
+
+use crate::world::{G, World, config};
+
+#[test]
+fn b_tables_k24_an_hour_of_version_0_members() {
+    let mut world = World::new(Streamside);
+    for n in 0..1000 {
+        world.start_as(&format!("m{n}"), &format!("g{n}"), "a", crate::world::topology("in"), 0);
+    }
+    let sizes = world.sizes();
+    assert_eq!((sizes["watched groups"], sizes["watched members"], sizes["windows"]), (1000, 1000, 0));
+    for _ in 0..12 {
+        world.round();
+        world.pass(30_000);
+        world.sweep();
+    }
+    assert_eq!(world.sizes(), sizes);
+    assert!(world.processes[0].journal.is_empty(), "nothing is held, nothing is kept");
+}
+
+#[test]
+fn b_tables_k30_ten_thousand_groups_made_and_deleted() {
+    let mut world = World::new(Streamside);
+    for n in 0..10_000 {
+        let (group, member) = (format!("g{n}"), format!("m{n}"));
+        world.start(&member, &group, "a");
+        // Every way to go: pushed and deleted, never pushed, behind our back, without a verdict.
+        if n % 4 != 1 {
+            world.push(&member);
+        }
+        world.leave(&member);
+        match n % 4 {
+            2 => world.delete_behind_our_back(&group),
+            3 => {
+                world.broker.describe_trouble = Some(15);
+                assert_eq!(world.delete(&group), 0);
+                world.broker.describe_trouble = None;
+            }
+            _ => assert_eq!(world.delete(&group), 0),
+        }
+    }
+    let gone_after = world.coordinator().config().gone_after_ms;
+    world.pass(gone_after);
+    world.cleanup();
+    world.sweep();
+    assert!(world.is_blank(), "{:?}", world.sizes());
+    assert!(world.processes[0].plugin.is_empty());
+}
+
+#[test]
+fn b_tables_kafka_keeps_a_window_for_a_day() {
+    let mut world = World::new(Kafka);
+    world.start("m", G, "a");
+    world.leave("m");
+    assert_eq!(world.delete(G), 0);
+    assert_eq!(world.sizes()["windows"], 1);
+    world.pass(25 * 3_600_000);
+    world.sweep();
+    assert!(world.is_blank(), "{:?}", world.sizes());
+}
+
+#[test]
+fn b_tables_bounds() {
+    let limits = Limits { max_groups: 2, watched_members: 2, watched_tasks: 1, ..Limits::default() };
+    let mut world = World::with(Config { limits, ..config(Streamside) });
+    for n in 0..3 {
+        assert_eq!(world.start(&format!("m{n}"), &format!("g{n}"), "a").asked, n < 2);
+    }
+    assert_eq!(world.limits_hit, ["groups"]);
+    assert_eq!(world.sizes()["watched groups"], 2);
+    world.start("x1", "g0", "a");
+    world.start("x2", "g0", "a");
+    assert_eq!(world.limits_hit, ["groups", "watched_members"]);
+    assert_eq!(world.sizes()["watched members"], 3);
+    assert_eq!(world.push("x2").0, 0, "a member beyond the bound is served by a question");
+
+    let mut told = crate::world::request("g0", "m0", 1);
+    let task = streamside_wire::messages::streams_group_heartbeat::TaskOffset::default();
+    told.task_offsets = Some(vec![task.clone(), task]);
+    let client = world.clients["m0"].clone();
+    world.send(&told, &client);
+    let reported = world.coordinator().watched().member("g0", "m0").unwrap().reported.clone().unwrap();
+    assert_eq!(reported.offsets.len(), 1);
+
+    let limits = Limits { watched_topology_bytes: 10, ..Limits::default() };
+    let mut world = World::with(Config { limits, ..config(Streamside) });
+    world.start("m", G, "a");
+    assert!(world.coordinator().watched().coarse(G).is_none());
+    world.look(G);
+    assert!(world.coordinator().watched().coarse(G).is_none());
+    assert_eq!(world.coordinator().word(G), "none");
+}
+
+#[test]
+fn b_tables_members_that_fall_silent_go() {
+    let mut world = World::stored(Streamside);
+    world.start("n", G, "a");
+    world.kill("n");
+    for _ in 0..10 {
+        world.round();
+    }
+    world.sweep();
+    assert_eq!(world.sizes()["watched members"], 1);
+    world.kill("m");
+    world.pass(60_000);
+    world.sweep();
+    assert_eq!(world.sizes()["watched members"], 0);
+    assert_eq!(world.sizes()["watched groups"], 1, "a copy is held");
+}
+
+#[test]
+fn b_tables_other_modes_folder() {
+    let mut world = World::stored(Streamside);
+    let config = Config { membership: streamside_coordinator::Membership::Own, ..config(Streamside) };
+    let now = streamside_coordinator::Now { at: world.now, jitter: 0 };
+    let durables = || {
+        let journal = &world.processes[0].journal;
+        journal.iter().map(|(k, v)| streamside_coordinator::Durable::decode(k, v).unwrap()).collect::<Vec<_>>()
+    };
+    let own = streamside_coordinator::Coordinator::restore(config, now, durables());
+    assert_eq!(own.each_group().count(), 0);
+    // Marks alone, as an older folder has them.
+    let marks = durables().into_iter().filter(|d| matches!(d, streamside_coordinator::Durable::Mark { .. }));
+    let marks: Vec<_> = marks.collect();
+    world.process().journal = marks.iter().map(|d| (d.key(), d.value().unwrap())).collect();
+    world.restart(true);
+    assert_eq!(world.served(G).as_deref(), Some("a"));
+    world.assert_quiet(3);
+}
