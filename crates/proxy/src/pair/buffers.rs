@@ -13,6 +13,9 @@ use crate::limits::{CHUNK_BYTES, COPY_BYTES, POOLED_CHUNKS, SEGMENTS_AT_ONCE};
 /// A buffer to read into, always of [`CHUNK_BYTES`].
 pub(super) type Chunk = Box<[u8]>;
 
+/// A chunk and which bytes of it are not looked at yet.
+pub(super) type Held = (Chunk, usize, usize);
+
 thread_local! {
     static POOL: RefCell<Vec<Chunk>> = const { RefCell::new(Vec::new()) };
     static BODY: RefCell<BytesMut> = RefCell::new(BytesMut::new());

@@ -34,7 +34,7 @@ use tokio::sync::watch;
 use tokio::time::Sleep;
 
 use self::answers::Answers;
-use self::buffers::{Chunk, Outbox};
+use self::buffers::{Held, Outbox};
 use self::exchange::Exchanges;
 use self::requests::Requests;
 use self::sasl::Login;
@@ -188,7 +188,7 @@ struct Pair<H> {
     to_upstream: Outbox,
     to_client: Outbox,
     /// Bytes of the client's that were read and may not be looked at yet.
-    held: Option<(Chunk, usize, usize)>,
+    held: Option<Held>,
     login: Login,
     /// An answer was seen that only clients who are logged in get.
     logged_in: bool,

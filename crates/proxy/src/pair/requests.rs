@@ -6,7 +6,7 @@ use bytes::BytesMut;
 use streamside_wire::frame;
 
 use super::acks::{Acks, AcksScan};
-use super::buffers::{self, Chunk, Run};
+use super::buffers::{self, Held, Run};
 use super::exchange::correlation_id;
 use super::sasl::{self, Frame, Login, Mechanism};
 use super::slots::{Owed, Place, Slot, Waiter};
@@ -96,7 +96,10 @@ impl<H: Handler> Pair<H> {
                 self.upstream_takes_no_more();
                 return Ok(true);
             }
-            Poll::Pending => return Ok(false),
+            Poll::Pending => {
+                self.reading = false;
+                return Ok(false);
+            }
         };
         if matches!(self.ending, Some(Ended::Refused(_) | Ended::Stalled)) {
             self.held = None;
@@ -104,21 +107,17 @@ impl<H: Handler> Pair<H> {
         }
         let waits = self.client_must_wait();
         self.reading = !waits;
-        if waits && (self.held.is_some() || self.exchanges.hold.is_none()) {
-            return Ok(moved);
+        if waits {
+            // While an exchange has the upstream it is read ahead, so that a broken connection shows.
+            return Ok(moved | (self.exchanges.hold.is_some() && self.read_ahead(cx)?) | self.poll_half_close(cx));
         }
         let (chunk, from, to) = match self.held.take() {
             Some(held) => held,
-            None => match self.read_client(cx)? {
+            None => match self.read_client(cx, None)? {
                 Some(read) => read,
                 None => return Ok(moved | self.poll_half_close(cx)),
             },
         };
-        if waits {
-            // Read ahead while an exchange has the upstream, so that a broken connection shows.
-            self.held = Some((chunk, from, to));
-            return Ok(moved);
-        }
         moved = true;
         let mut run = Run::at(from);
         let framed = self.frame_requests(&chunk, from, to, &mut run);
@@ -147,34 +146,50 @@ impl<H: Handler> Pair<H> {
         Ok(moved)
     }
 
-    fn read_client(&mut self, cx: &mut Context<'_>) -> Result<Option<(Chunk, usize, usize)>, Ended> {
-        if self.client_eof || (self.draining && self.requests.between()) {
-            return Ok(None);
+    /// Reads into what is held, as long as there is room.
+    fn read_ahead(&mut self, cx: &mut Context<'_>) -> Result<bool, Ended> {
+        if self.held.as_ref().is_some_and(|(chunk, _, to)| *to >= chunk.len()) {
+            return Ok(false);
         }
-        let mut chunk = buffers::take();
-        match self.client.poll_read(cx, &mut chunk) {
+        let held = self.held.take();
+        let before = (self.client_eof, held.as_ref().map_or(0, |(_, _, to)| *to));
+        self.held = self.read_client(cx, held)?;
+        Ok((self.client_eof, self.held.as_ref().map_or(0, |(_, _, to)| *to)) != before)
+    }
+
+    /// One read, behind what is in hand.
+    fn read_client(&mut self, cx: &mut Context<'_>, in_hand: Option<Held>) -> Result<Option<Held>, Ended> {
+        if self.client_eof || (self.draining && self.requests.between()) {
+            return Ok(in_hand);
+        }
+        let (mut chunk, from, to) = in_hand.unwrap_or_else(|| (buffers::take(), 0, 0));
+        let read = self.client.poll_read(cx, chunk.get_mut(to..).unwrap_or_default());
+        match read {
             Poll::Ready(Ok(0)) => {
-                buffers::give(chunk);
                 self.client_eof = true;
-                self.cut_request();
-                Ok(None)
             }
             Poll::Ready(Ok(n)) => {
                 self.stats.request_bytes += n as u64;
                 self.touch_request();
-                Ok(Some((chunk, 0, n)))
+                return Ok(Some((chunk, from, to + n)));
             }
-            Poll::Ready(Err(_)) => Err(Ended::Client),
-            Poll::Pending => {
-                buffers::give(chunk);
-                Ok(None)
-            }
+            Poll::Ready(Err(_)) => return Err(Ended::Client),
+            Poll::Pending => {}
         }
+        if from < to {
+            return Ok(Some((chunk, from, to)));
+        }
+        buffers::give(chunk);
+        Ok(None)
     }
 
     /// The client has closed its side and all it sent is forwarded: the upstream is told.
     fn poll_half_close(&mut self, cx: &mut Context<'_>) -> bool {
-        if !self.client_eof || self.upstream_shut || self.exchanges.hold.is_some() || !self.to_upstream.is_done() {
+        if !self.client_eof || self.held.is_some() {
+            return false;
+        }
+        self.cut_request();
+        if self.upstream_shut || self.exchanges.hold.is_some() || !self.to_upstream.is_done() {
             return false;
         }
         let shut = self.upstream.poll_shutdown(cx).is_ready();

@@ -259,12 +259,19 @@ impl Log {
 
 /// Echoes, in pieces of `piece` bytes, until its peer closes; then closes.
 pub async fn echo<S: AsyncRead + AsyncWrite + Send>(stream: S, log: Log, piece: usize) {
+    echo_until(stream, log, piece, usize::MAX).await;
+}
+
+/// The same, and is gone after so many bytes of answers.
+pub async fn echo_until<S: AsyncRead + AsyncWrite + Send>(stream: S, log: Log, piece: usize, mut left: usize) {
     let (mut from, mut to) = tokio::io::split(stream);
     let (send, mut answers) = tokio::sync::mpsc::channel::<BytesMut>(16);
     let write = async move {
         while let Some(answer) = answers.recv().await {
-            for part in answer.chunks(piece.max(1)) {
-                if to.write_all(part).await.is_err() || to.flush().await.is_err() {
+            for part in answer.chunks(piece) {
+                let part = part.get(..left).unwrap_or(part);
+                left -= part.len();
+                if to.write_all(part).await.is_err() || to.flush().await.is_err() || left == 0 {
                     return;
                 }
             }
@@ -282,8 +289,14 @@ pub async fn echo<S: AsyncRead + AsyncWrite + Send>(stream: S, log: Log, piece: 
                 break;
             }
         }
+        drop(send);
+        std::future::pending().await
     };
-    tokio::join!(write, read);
+    tokio::select! { () = write => {}, () = read => {} }
+}
+
+pub fn runtime() -> tokio::runtime::Runtime {
+    tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
 /// Body of the next frame; `None` at the end.
@@ -317,5 +330,5 @@ pub fn piped<H: Handler + 'static>(handler: H, options: Options, client_pipe: us
 
 /// Nothing in these tests takes so long; a deadlock does.
 pub async fn soon<T>(what: impl Future<Output = T>) -> T {
-    tokio::time::timeout(Duration::from_secs(20), what).await.expect("ends in time")
+    tokio::time::timeout(Duration::from_secs(30), what).await.expect("ends in time")
 }

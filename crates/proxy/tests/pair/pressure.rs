@@ -1,0 +1,146 @@
+//! Slow peers and slow plugins hold back whom they concern, and grow nothing.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use streamside_proxy::handler::{Answer, Handler, Head, Plan, Treat};
+use streamside_proxy::limits::{CHUNK_BYTES, SLOTS, WAITING_ANSWERS_BYTES};
+use streamside_proxy::pair::Ended;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::sync::Notify;
+
+use crate::support::{Ask, Decider, LOCAL, Log, STREAMED, answer, echo, frame, options, piped, read_frame, soon};
+
+/// How much a peer takes before it makes us wait.
+async fn fill(to: &mut (impl AsyncWriteExt + Unpin), bytes: &[u8]) -> usize {
+    let mut taken = 0;
+    while let Ok(Ok(n @ 1..)) =
+        tokio::time::timeout(Duration::from_millis(100), to.write(bytes.get(taken..).unwrap_or_default())).await
+    {
+        taken += n;
+    }
+    taken
+}
+
+#[tokio::test]
+async fn a_slow_upstream_holds_its_client_back() {
+    let mut pair = piped(Decider::default(), options(), 1000, 1000);
+    let ask = Ask { filler: 4 << 20, ..Ask::new(STREAMED, 1) };
+    let bytes = ask.frame();
+    let taken = fill(&mut pair.client, &bytes).await;
+    assert!(taken <= CHUNK_BYTES + 2000, "{taken}");
+    let (write, body) =
+        soon(async { tokio::join!(pair.client.write_all(&bytes[taken..]), read_frame(&mut pair.broker)) }).await;
+    write.unwrap();
+    assert!(body.unwrap() == ask.body());
+}
+
+#[tokio::test]
+async fn a_slow_reader_holds_its_upstream_back() {
+    let mut pair = piped(Decider::default(), options(), 1000, 1000);
+    let ask = Ask { answer_bytes: 4 << 20, ..Ask::new(STREAMED, 1) };
+    pair.client.write_all(&ask.frame()).await.unwrap();
+    soon(read_frame(&mut pair.broker)).await.unwrap();
+    let bytes = frame(&ask.answer());
+    let taken = fill(&mut pair.broker, &bytes).await;
+    assert!(taken <= CHUNK_BYTES + 2000, "{taken}");
+    let (write, body) =
+        soon(async { tokio::join!(pair.broker.write_all(&bytes[taken..]), read_frame(&mut pair.client)) }).await;
+    write.unwrap();
+    assert!(body.unwrap() == ask.answer());
+}
+
+/// A client that pipelines without reading is stopped by the number of slots, or by the bytes that we answered.
+#[tokio::test]
+async fn a_client_that_does_not_read_is_not_read() {
+    for (api_key, answer_bytes) in [(LOCAL, 0), (LOCAL, 100_000), (STREAMED, 0), (STREAMED, 100_000)] {
+        let mut pair = piped(Decider::default(), options(), 1000, 1 << 16);
+        let log = Log::default();
+        let _broker = tokio::spawn(echo(pair.broker, log.clone(), 1 << 16));
+        let bytes: Vec<u8> =
+            (0..100_000).flat_map(|id| Ask { answer_bytes, ..Ask::new(api_key, id) }.frame()).collect();
+        let taken = fill(&mut pair.client, &bytes).await;
+        assert!(taken < 3 << 19, "{api_key} {answer_bytes}: {taken} of {}", bytes.len());
+        drop(pair.client);
+        let (_, stats) = soon(pair.ended).await.unwrap();
+        assert!(stats.most_slots <= SLOTS + 1, "{stats:?}");
+        assert!(stats.most_waiting_bytes <= WAITING_ANSWERS_BYTES + 200_000, "{stats:?}");
+    }
+}
+
+/// Takes its time with the first request, until told.
+struct Plugin(Arc<Notify>);
+
+impl Handler for Plugin {
+    fn head(&mut self, head: Head) -> Treat {
+        if head.api_key == STREAMED { Treat::Stream(Answer::Stream) } else { Treat::Whole(1000) }
+    }
+
+    fn request(&mut self, head: Head, body: &BytesMut) -> Plan {
+        let ask = Ask::read(body);
+        if head.api_key == LOCAL {
+            return Plan::Local(ask.expected().unwrap());
+        }
+        let told = self.0.clone();
+        Plan::Exchange(Box::new(move |upstream| {
+            drop(upstream);
+            Box::pin(async move {
+                told.notified().await;
+                Ok(Some(frame(&answer(ask.correlation_id, ask.id, 0))))
+            })
+        }))
+    }
+}
+
+/// What is behind a slow plugin is forwarded and its answers wait here, up to the bound.
+#[tokio::test]
+async fn a_slow_plugin_holds_back_answers_and_no_requests() {
+    let told = Arc::new(Notify::new());
+    let mut pair = piped(Plugin(told.clone()), options(), 1 << 20, 1000);
+    let log = Log::default();
+    let broker = tokio::spawn(echo(pair.broker, log.clone(), 1 << 16));
+    let mut asks = vec![Ask::new(209, 0)];
+    asks.extend((1..=200).map(|id| Ask { answer_bytes: 20_000, ..Ask::new(STREAMED, id) }));
+    for ask in &asks {
+        pair.client.write_all(&ask.frame()).await.unwrap();
+    }
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert!(log.asks().len() > WAITING_ANSWERS_BYTES / 20_000, "{}", log.asks().len());
+    told.notify_one();
+    assert_eq!(soon(read_frame(&mut pair.client)).await.unwrap(), answer(0, 0, 0));
+    for ask in &asks[1..] {
+        assert_eq!(soon(read_frame(&mut pair.client)).await.unwrap(), ask.answer());
+    }
+    drop(pair.client);
+    let (ended, stats) = soon(pair.ended).await.unwrap();
+    assert_eq!((ended, stats.slots, stats.owed, stats.exchanges), (Ended::Client, 0, 0, 0));
+    assert!(stats.most_waiting_bytes >= WAITING_ANSWERS_BYTES, "the bound was reached");
+    assert!(stats.most_waiting_bytes <= WAITING_ANSWERS_BYTES + CHUNK_BYTES, "{stats:?}");
+    soon(broker).await.unwrap();
+}
+
+/// Answers of ours above the bound wait behind one of the upstream's: it must still be let in.
+#[tokio::test]
+async fn answers_of_ours_do_not_lock_out_the_upstream() {
+    let mut pair = piped(Decider::default(), options(), 1 << 20, 1 << 16);
+    let mut asks = vec![Ask { answer_bytes: 500_000, ..Ask::new(STREAMED, 1) }];
+    asks.extend((2..40).map(|id| Ask { answer_bytes: 100_000, ..Ask::new(LOCAL, id) }));
+    asks.push(Ask::new(STREAMED, 40));
+    for ask in &asks {
+        pair.client.write_all(&ask.frame()).await.unwrap();
+    }
+    let mut heard = Vec::new();
+    let broker = async {
+        for ask in [&asks[0], &asks[39]] {
+            assert_eq!(read_frame(&mut pair.broker).await.unwrap(), ask.body());
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            pair.broker.write_all(&frame(&ask.answer())).await.unwrap();
+        }
+    };
+    let due: Vec<u8> = asks.iter().filter_map(Ask::expected).flatten().collect();
+    heard.resize(due.len(), 0);
+    let (_, read) = soon(async { tokio::join!(broker, pair.client.read_exact(&mut heard)) }).await;
+    read.unwrap();
+    assert!(heard == due);
+}
