@@ -6,6 +6,12 @@ use std::path::{Path, PathBuf};
 
 /// The rules that must be listed: a paragraph and what is told apart in it.
 const EXPECTED: &[(&str, &str)] = &[
+    ("1.2", "raised uncut without newer connection"),
+    ("1.3", "lists"),
+    ("1.4", "lag old"),
+    ("1.5", "both"),
+    ("1.6", "never"),
+    ("1.7", "both"),
     ("3.1", "first off"),
     ("3.2", "1 2 3 4 5 6 6u 7 8 8o 9 10 any"),
     ("3.3", "delay active arm extend clear clear_group s1 s2 s3 s4 s5 s6 s7 s8 s9 s10"),
