@@ -44,3 +44,9 @@ pub const DECODED_HEAP_FLOOR: usize = 64 * 1024;
 
 /// The ceiling of the above, unless the bytes on the wire alone are half of it.
 pub const DECODED_HEAP_CEILING: usize = 256 * 1024 * 1024;
+
+/// A message of more bytes is decoded aside. Smaller ones take a worker a few milliseconds at most.
+pub const LARGE_BYTES: usize = 64 * 1024;
+
+/// Large messages that are decoded at once; each may cost several hundred megabytes. Others wait.
+pub const LARGE_AT_ONCE: usize = 2;

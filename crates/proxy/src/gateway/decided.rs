@@ -10,6 +10,7 @@ use streamside_wire::messages::delete_groups::DeleteGroupsRequest;
 use streamside_wire::messages::streams_group_describe::StreamsGroupDescribeRequest;
 use streamside_wire::messages::streams_group_topology_description_update::StreamsGroupTopologyDescriptionUpdateRequest;
 
+use super::aside::aside;
 use super::context::Context;
 use super::{beats, frames};
 use crate::bridge::groups::{delete_answer_to, describe_answer_to};
@@ -18,6 +19,7 @@ use crate::bridge::versions::{
 };
 use crate::handler::{Answer, Exchange, Head, Mapped, Plan, Upstream};
 use crate::intercept::Refused;
+use crate::limits::LARGE_BYTES;
 
 /// What is done about such a request.
 pub(super) fn plan(context: &Arc<Context>, head: Head, body: &BytesMut) -> Plan {
@@ -76,7 +78,26 @@ async fn carry_out(plan: Plan, body: Bytes, mut upstream: Upstream) -> Result<Op
     }
 }
 
-/// An exchange that ends in the answer which `decide` gives.
+/// What must be known of a request besides its message.
+struct Asked<Q> {
+    version: i16,
+    correlation_id: i32,
+    client_id: Arc<str>,
+    request: Q,
+}
+
+fn read<Q: for<'q> Message<'q>>(body: &[u8]) -> Result<Asked<Q>, String> {
+    let (header, request) = frames::read_request::<Q>(body)?;
+    Ok(Asked {
+        version: header.api_version,
+        correlation_id: header.correlation_id,
+        client_id: header.client_id.as_deref().unwrap_or_default().into(),
+        request,
+    })
+}
+
+/// An exchange that ends in the answer which `decide` gives. A request that cannot be read closes the connection, as in
+/// Kafka.
 fn exchange<Q, A, F>(
     context: &Arc<Context>,
     body: &BytesMut,
@@ -87,19 +108,25 @@ where
     A: for<'a> Message<'a>,
     F: Future<Output = Result<A, Refused>> + Send + 'static,
 {
-    let (header, request) = match frames::read_request::<Q>(body) {
-        Ok(request) => request,
-        // As Kafka does.
+    let context = Arc::clone(context);
+    if body.len() > LARGE_BYTES {
+        let body = body.clone();
+        return Plan::Exchange(Box::new(move |upstream| {
+            Box::pin(async move {
+                let asked = aside(body.len(), move || read::<Q>(&body)).await?;
+                let decided = decide(context, upstream, asked.client_id, asked.request, asked.version).await?;
+                frames::write_answer(&ResponseHeader::new(asked.correlation_id), &decided, asked.version).map(Some)
+            })
+        }));
+    }
+    let Asked { version, correlation_id, client_id, request } = match read::<Q>(body) {
+        Ok(asked) => asked,
         Err(line) => return Plan::Close(line),
     };
-    let context = Arc::clone(context);
-    let (version, correlation_id) = (header.api_version, header.correlation_id);
-    let client_id: Arc<str> = header.client_id.as_deref().unwrap_or_default().into();
     Plan::Exchange(Box::new(move |upstream| {
         let decided = decide(context, upstream, client_id, request, version);
         Box::pin(async move {
-            let answer = decided.await?;
-            frames::write_answer(&ResponseHeader::new(correlation_id), &answer, version).map(Some)
+            frames::write_answer(&ResponseHeader::new(correlation_id), &decided.await?, version).map(Some)
         })
     }))
 }

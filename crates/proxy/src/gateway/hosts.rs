@@ -9,10 +9,11 @@ use streamside_wire::messages::consumer_group_describe::ConsumerGroupDescribeRes
 use streamside_wire::messages::describe_groups::DescribeGroupsResponse;
 use streamside_wire::messages::share_group_describe::ShareGroupDescribeResponse;
 
+use super::aside::aside;
 use super::context::Context;
 use super::frames;
 use crate::handler::{Answer, Head, Mapped};
-use crate::limits::WHOLE_ANSWER_BYTES;
+use crate::limits::{LARGE_BYTES, WHOLE_ANSWER_BYTES};
 
 /// An answer that shows hosts of members.
 trait ShowsHosts {
@@ -52,18 +53,26 @@ pub(super) fn has_hosts(api_key: i16, version: i16) -> bool {
 pub(super) fn answer(context: &Arc<Context>, head: Head) -> Answer {
     let context = Arc::clone(context);
     let map = move |body: BytesMut| {
-        let changed = match head.api_key {
-            15 => changed::<DescribeGroupsResponse>(&context, &body, head.api_version),
-            69 => changed::<ConsumerGroupDescribeResponse>(&context, &body, head.api_version),
-            _ => changed::<ShareGroupDescribeResponse>(&context, &body, head.api_version),
-        };
-        let frame = changed.unwrap_or_else(|line| {
-            tracing::debug!(connection = context.connection.id, line, "a describe is passed on unread");
-            None
-        });
-        Mapped::Frame(frame.unwrap_or_else(|| frames::framed(&body)), None)
+        if body.len() <= LARGE_BYTES {
+            return Mapped::Frame(with_hosts(&context, head, &body), None);
+        }
+        Mapped::Later(Box::pin(aside(body.len(), move || Ok(with_hosts(&context, head, &body)))))
     };
     Answer::Whole { max: WHOLE_ANSWER_BYTES, map: Box::new(map) }
+}
+
+/// The whole frame for the client.
+fn with_hosts(context: &Context, head: Head, body: &[u8]) -> BytesMut {
+    let changed = match head.api_key {
+        15 => changed::<DescribeGroupsResponse>(context, body, head.api_version),
+        69 => changed::<ConsumerGroupDescribeResponse>(context, body, head.api_version),
+        _ => changed::<ShareGroupDescribeResponse>(context, body, head.api_version),
+    };
+    let changed = changed.unwrap_or_else(|line| {
+        tracing::debug!(connection = context.connection.id, line, "a describe is passed on unread");
+        None
+    });
+    changed.unwrap_or_else(|| frames::framed(body))
 }
 
 fn changed<A>(context: &Context, body: &[u8], version: i16) -> Result<Option<BytesMut>, String>

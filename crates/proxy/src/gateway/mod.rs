@@ -12,6 +12,7 @@
 //!
 //! An upstream without API 88 gets everything as it came; addresses and hosts are rewritten all the same.
 
+mod aside;
 mod beats;
 mod context;
 mod decided;

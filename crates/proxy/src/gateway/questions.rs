@@ -10,6 +10,7 @@ use streamside_wire::messages::streams_group_topology_description_update::{
     StreamsGroupTopologyDescriptionUpdateRequest, StreamsGroupTopologyDescriptionUpdateResponse,
 };
 
+use super::aside::aside;
 use super::context::Context;
 use super::frames;
 use crate::bridge::groups::describe_request_to;
@@ -116,13 +117,15 @@ impl Questions {
     async fn ask<Q, A>(&mut self, request: &Q, version: i16) -> Result<A, AskError>
     where
         Q: for<'q> Message<'q>,
-        A: for<'a> Message<'a>,
+        A: for<'a> Message<'a> + Send + 'static,
     {
         let malformed = |reason| AskError::Malformed { api_key: Q::API_KEY, reason };
         let correlation_id = self.next;
         self.next = self.next.wrapping_add(1);
         let body = frames::request(request, version, correlation_id, self.client_id.as_deref()).map_err(malformed)?;
         let answer = self.upstream.ask(body).await.map_err(|_| AskError::Lost)?;
-        frames::read_answer(&answer, version).map(|(_, answer)| answer).map_err(malformed)
+        let length = answer.len();
+        let read = move || frames::read_answer(&answer, version).map(|(_, answer)| answer);
+        aside(length, read).await.map_err(malformed)
     }
 }

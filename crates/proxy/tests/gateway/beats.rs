@@ -11,9 +11,10 @@ use streamside_wire::messages::streams_group_heartbeat::{
     Status, StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, TaskIds, TaskOffset,
 };
 use streamside_wire::{Message, Reader, Writer, bytes::BytesMut};
+use tokio::io::AsyncWriteExt;
 
 use crate::captures::first;
-use crate::stage::{NEW, OLD, OLDEST, Stage, answer, broker, peek, read_answer, read_request, request};
+use crate::stage::{NEW, OLD, OLDEST, Stage, answer, broker, framed, peek, read_answer, read_request, request};
 
 type Beat<'a> = StreamsGroupHeartbeatRequest<'a>;
 type Reply<'a> = StreamsGroupHeartbeatResponse<'a>;
@@ -187,6 +188,20 @@ async fn a_join_that_cannot_be_read_closes_the_connection_as_kafka_does() {
     sent.truncate(sent.len() - 9);
     stage.send(&sent).await;
     assert_eq!(stage.answer().await, None);
+    assert_eq!(stage.seen().len(), 1);
+}
+
+#[tokio::test]
+async fn a_heartbeat_longer_than_any_topology_passes_unread_where_the_broker_reads_its_version() {
+    let mut sent = request(1, 2, &beat(0));
+    sent.resize((4 << 20) + 1, 0);
+    let mut stage = known(NEW).await;
+    assert_eq!(stage.ask(&sent).await, good(&sent).unwrap());
+    assert_eq!(stage.seen()[1], sent);
+    assert_eq!(stage.watcher.notes().len(), 2, "nobody saw it");
+    let mut stage = known(OLD).await;
+    stage.client.write_all(&framed(&sent)[..100]).await.unwrap();
+    assert_eq!(stage.answer().await, None, "nothing that this broker could read");
     assert_eq!(stage.seen().len(), 1);
 }
 

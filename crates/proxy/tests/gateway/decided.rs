@@ -171,3 +171,28 @@ async fn requests_behind_an_exchange_come_behind_its_questions() {
     let keys: Vec<_> = stage.seen().iter().map(|body| (peek(body).0, peek(body).1)).collect();
     assert_eq!(keys, [(18, 0), (89, 0), (18, 3), (89, 0)]);
 }
+
+#[tokio::test]
+async fn large_requests_and_answers_go_the_same_way() {
+    let names: Vec<String> = (0..20_000).map(|n| format!("group-{n}")).collect();
+    let own = names.clone();
+    let mut stage = Stage::new(broker(NEW, move |request| {
+        let (_, version, correlation_id) = peek(request);
+        let group = |name: &String| DescribedGroup { group_id: name.clone(), ..Default::default() };
+        let answered = StreamsGroupDescribeResponse { groups: own.iter().map(group).collect(), ..Default::default() };
+        Some(answer(version, correlation_id, &answered))
+    }));
+    stage.ask(&request(3, 1, &ApiVersionsRequest::default())).await;
+    let asked = StreamsGroupDescribeRequest { group_ids: names.clone(), ..Default::default() };
+    let sent = request(1, 2, &asked);
+    assert!(sent.len() > 200_000);
+    let answered = stage.ask(&sent).await;
+    let (correlation_id, told) = read_answer::<StreamsGroupDescribeResponse>(&answered, 1);
+    assert_eq!(correlation_id, 2);
+    assert!(told.groups.iter().map(|group| &group.group_id).eq(&names));
+    let went_up = stage.seen()[1].clone();
+    assert_eq!(read_request::<StreamsGroupDescribeRequest>(&went_up).1, asked);
+
+    stage.send(&sent[..sent.len() - 2]).await;
+    assert_eq!(stage.answer().await, None, "cut off, it closes the connection");
+}

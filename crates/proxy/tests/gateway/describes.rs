@@ -100,6 +100,11 @@ async fn where_no_host_is_known_or_nothing_can_be_read_the_bytes_stay() {
         }
     }
     assert!(recorded > 3, "{recorded} describes are recorded");
+    let long = ConsumerGroupDescribeResponse {
+        groups: vec![consumer::DescribedGroup { group_state: "S".repeat(1000), ..Default::default() }; 100],
+        ..Default::default()
+    };
+    assert_eq!(told(1, &long).await, long);
     let garbage = [&[0, 0, 0, 9], &[0xff; 40][..]].concat();
     assert_eq!(through(&asked(69, 1), garbage.clone()).await, garbage);
 }
