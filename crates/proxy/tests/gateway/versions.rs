@@ -127,6 +127,18 @@ fn an_api_of_which_only_newer_versions_are_left_is_not_offered() {
 }
 
 #[test]
+fn k08_a_refusal_names_no_version_of_api_versions_that_we_cannot_read() {
+    let refusal = |highest| ApiVersionsResponse {
+        error_code: 35,
+        api_keys: vec![ApiVersion { api_key: 18, max_version: highest, ..Default::default() }],
+        ..Default::default()
+    };
+    let told = tell(&answer(0, 5, &refusal(7)), 9, GATEWAY).unwrap();
+    assert_eq!(told.frame.unwrap()[4..], answer(0, 5, &refusal(5)));
+    assert_eq!(told.rows, None, "it says nothing of other APIs");
+}
+
+#[test]
 fn kip1242_refusals_of_a_cluster_or_node_stay_as_they_are() {
     let refused = read("misrouted-identity")
         .into_iter()
