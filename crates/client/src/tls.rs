@@ -144,8 +144,10 @@ pub(crate) fn explain(error: &io::Error, prefix: &str) -> String {
         ),
         Some(other) => format!("the TLS handshake failed: {other}"),
         None if error.kind() == io::ErrorKind::UnexpectedEof || error.kind() == io::ErrorKind::ConnectionReset => {
-            "the server closed the connection during the TLS handshake; the listener is probably a PLAINTEXT one, or refuses our certificate"
-                .to_owned()
+            format!(
+                "the server closed the connection during the TLS handshake; the listener is probably a PLAINTEXT one (then \
+                 {prefix}security.protocol=PLAINTEXT, or SASL_PLAINTEXT with a login), or refuses our certificate"
+            )
         }
         None => format!("the TLS handshake failed: {error}"),
     }

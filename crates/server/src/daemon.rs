@@ -411,7 +411,9 @@ async fn kafka_side(
     metrics: Arc<Metrics>,
 ) -> Result<Running, DaemonError> {
     Ok(match &settings.upstream {
-        Some(upstream) => Running::Beside(beside::start(settings, upstream, registry, data_dir.path(), metrics).await?),
+        Some(upstream) => Running::Beside(
+            beside::start(settings, upstream, registry, data_dir.path(), data_dir.cluster_id(), metrics).await?,
+        ),
         None => {
             Running::Alone(shell::start(settings, registry, data_dir.path(), data_dir.cluster_id(), metrics).await?)
         }

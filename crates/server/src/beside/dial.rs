@@ -1,7 +1,7 @@
 //! Connections to the upstream: names are resolved anew each time, addresses tried in turn, all within one time.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
 use streamside_client::TlsConnector;
@@ -23,6 +23,9 @@ pub enum DialError {
     /// Nothing came in time.
     #[error("no connection within {} ms", .0.as_millis())]
     Timeout(Duration),
+    /// The address is our own listener's.
+    #[error("{0} is our own listener; set streamside.upstream to the cluster behind us")]
+    Ourselves(SocketAddr),
     /// The encrypted connection could not be made; a sentence that says what to do.
     #[error("{0}")]
     Tls(String),
@@ -36,17 +39,10 @@ impl DialError {
             Self::Name(_) => "name",
             Self::Connect(_) => "connect",
             Self::Timeout(_) => "timeout",
+            Self::Ourselves(_) => "ourselves",
             Self::Tls(_) => "tls",
         }
     }
-}
-
-/// A connection to the upstream.
-pub struct Dialled {
-    /// Both directions.
-    pub stream: Stream,
-    /// Our own end.
-    pub local: SocketAddr,
 }
 
 /// Makes connections to the upstream.
@@ -56,16 +52,18 @@ pub struct Dialer {
     pub timeout: Duration,
     /// Encryption; `None`: plaintext.
     tls: Option<TlsConnector>,
+    /// Where we listen ourselves: never connected to.
+    own: SocketAddr,
 }
 
 impl Dialer {
-    /// As configured.
+    /// As configured; `own` is where we listen.
     ///
     /// # Errors
     /// Certificates that cannot be read or used, as a sentence.
-    pub fn new(timeout: Duration, security: &UpstreamSecurity) -> Result<Self, String> {
+    pub fn new(timeout: Duration, security: &UpstreamSecurity, own: SocketAddr) -> Result<Self, String> {
         let tls = security.tls.as_ref().map(TlsConnector::new).transpose().map_err(|e| e.reason)?;
-        Ok(Self { timeout, tls })
+        Ok(Self { timeout, tls, own })
     }
 
     /// The same with less time.
@@ -80,13 +78,11 @@ impl Dialer {
     ///
     /// # Errors
     /// [`DialError`].
-    pub async fn dial(&self, to: &HostPort) -> Result<Dialled, DialError> {
+    pub async fn dial(&self, to: &HostPort) -> Result<Stream, DialError> {
         let deadline = Instant::now() + self.timeout;
         let late = |_| DialError::Timeout(self.timeout);
-        let tcp = tokio::time::timeout_at(deadline, connect(to)).await.map_err(late)??;
-        let local = tcp.local_addr().map_err(DialError::Connect)?;
-        let stream = tokio::time::timeout_at(deadline, self.secure(tcp, &to.host)).await.map_err(late)??;
-        Ok(Dialled { stream, local })
+        let tcp = tokio::time::timeout_at(deadline, connect(to, self.own)).await.map_err(late)??;
+        tokio::time::timeout_at(deadline, self.secure(tcp, &to.host)).await.map_err(late)?
     }
 
     /// What is spoken over a TCP connection to `host`, which the certificate must be for.
@@ -97,10 +93,13 @@ impl Dialer {
     }
 }
 
-async fn connect(to: &HostPort) -> Result<TcpStream, DialError> {
+async fn connect(to: &HostPort, own: SocketAddr) -> Result<TcpStream, DialError> {
     let found = tokio::net::lookup_host((to.host.as_str(), to.port)).await.map_err(DialError::Name)?;
     let mut last = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
     for address in found {
+        if is_ours(address, own) {
+            return Err(DialError::Ourselves(address));
+        }
         match TcpStream::connect(address).await {
             Ok(tcp) => {
                 // Without it a small request may wait for the acknowledgement of the one before.
@@ -111,4 +110,32 @@ async fn connect(to: &HostPort) -> Result<TcpStream, DialError> {
         }
     }
     Err(DialError::Connect(last))
+}
+
+/// Whether a connection to this address comes out at our own listener.
+#[must_use]
+pub fn is_ours(address: SocketAddr, listener: SocketAddr) -> bool {
+    let (ip, own) = (address.ip().to_canonical(), listener.ip().to_canonical());
+    address.port() == listener.port() && (ip == own || (own.is_unspecified() && is_of_this_machine(ip)))
+}
+
+/// Only addresses of this machine can be bound.
+fn is_of_this_machine(ip: IpAddr) -> bool {
+    UdpSocket::bind((ip, 0)).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_listener_is_known_by_its_address() {
+        let at = |text: &str| text.parse::<SocketAddr>().unwrap();
+        assert!(is_ours(at("127.0.0.1:1"), at("127.0.0.1:1")));
+        assert!(is_ours(at("[::ffff:127.0.0.1]:1"), at("127.0.0.1:1")));
+        assert!(is_ours(at("127.0.0.1:1"), at("0.0.0.0:1")));
+        assert!(!is_ours(at("127.0.0.1:2"), at("127.0.0.1:1")));
+        assert!(!is_ours(at("127.0.0.2:1"), at("127.0.0.1:1")));
+        assert!(!is_ours(at("192.0.2.1:1"), at("0.0.0.0:1")), "of a network for documents");
+    }
 }

@@ -1,11 +1,15 @@
 //! Whether the cluster behind us can be reached: told once when it changes, asked by `/readyz` and `/metrics`.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 use crate::metrics::Metrics;
+
+/// Another reason for the same trouble is told after so long.
+const TELL_AGAIN: Duration = Duration::from_secs(10);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
@@ -15,6 +19,7 @@ enum State {
     Down {
         reason: String,
         since: Instant,
+        told: Instant,
     },
 }
 
@@ -22,6 +27,13 @@ enum State {
 #[derive(Debug)]
 pub struct Health {
     state: Mutex<State>,
+    /// It has answered once in this process's life. Before that no client is carried on, so that an upstream that leads
+    /// back to us in a way that cannot be seen never makes one connection into a chain of them.
+    ever_up: AtomicBool,
+    /// A question of ours came in at our own listener.
+    loops: AtomicBool,
+    /// Questions of ours that have a verdict.
+    verdicts: watch::Sender<u64>,
     /// Wakes whoever asks the upstream from time to time.
     doubt: Notify,
     metrics: Arc<Metrics>,
@@ -32,10 +44,17 @@ impl Health {
     #[must_use]
     pub fn new(metrics: Arc<Metrics>) -> Self {
         metrics.upstream_up(false);
-        Self { state: Mutex::new(State::Unknown), doubt: Notify::new(), metrics }
+        Self {
+            state: Mutex::new(State::Unknown),
+            ever_up: AtomicBool::new(false),
+            loops: AtomicBool::new(false),
+            verdicts: watch::Sender::new(0),
+            doubt: Notify::new(),
+            metrics,
+        }
     }
 
-    /// It answered.
+    /// A question of ours was answered.
     pub fn up(&self) {
         let before = std::mem::replace(&mut *self.state(), State::Up);
         self.metrics.upstream_up(true);
@@ -46,21 +65,67 @@ impl Health {
                 tracing::info!(after_seconds = since.elapsed().as_secs(), "the upstream answers again");
             }
         }
+        self.ever_up.store(true, Ordering::Release);
+        self.verdicts.send_modify(|n| *n += 1);
     }
 
-    /// It did not; `reason` is a sentence that says what to do.
+    /// A question of ours was not answered; `reason` is a sentence that says what to do.
     pub fn down(&self, reason: &str) {
+        if self.loops.swap(false, Ordering::AcqRel) {
+            self.note("upstream: leads back to this process; set streamside.upstream to the cluster behind it");
+        } else {
+            self.note(reason);
+        }
+        self.verdicts.send_modify(|n| *n += 1);
+    }
+
+    /// A client could not be carried on; the upstream is asked soon.
+    pub fn met_failure(&self, reason: &str) {
+        self.note(reason);
+        self.doubt.notify_one();
+    }
+
+    /// A question of ours came in at our own listener.
+    pub fn met_ourselves(&self) {
+        self.loops.store(true, Ordering::Release);
+    }
+
+    fn note(&self, reason: &str) {
+        let now = Instant::now();
         let mut state = self.state();
-        let since = match &*state {
-            State::Down { reason: known, since } if known == reason => return,
-            State::Down { since, .. } => *since,
-            _ => Instant::now(),
+        let (since, tell) = match &*state {
+            State::Down { reason: known, .. } if known == reason => return,
+            State::Down { since, told, .. } => (*since, now.saturating_duration_since(*told) >= TELL_AGAIN),
+            _ => (now, true),
         };
-        *state = State::Down { reason: reason.to_owned(), since };
+        let told = match &*state {
+            State::Down { told, .. } if !tell => *told,
+            _ => now,
+        };
+        *state = State::Down { reason: reason.to_owned(), since, told };
         drop(state);
         self.metrics.upstream_up(false);
-        tracing::error!("{reason}; clients are closed until it answers, and it is tried again");
+        if tell {
+            tracing::error!("{reason}; it is tried again, and clients that come meanwhile are closed");
+        }
+    }
+
+    /// Whether the upstream has answered once in this process's life.
+    #[must_use]
+    pub fn ever_up(&self) -> bool {
+        self.ever_up.load(Ordering::Acquire)
+    }
+
+    /// Whether a client may be carried on: at once when the upstream has ever answered, else after the next question of
+    /// ours.
+    pub async fn admits(&self) -> bool {
+        let mut verdicts = self.verdicts.subscribe();
+        if self.ever_up() {
+            return true;
+        }
         self.doubt.notify_one();
+        let _ = verdicts.changed().await;
+        self.ever_up()
     }
 
     /// Why it cannot be reached; `None`: it can, or nobody has asked yet.
@@ -72,7 +137,7 @@ impl Health {
         }
     }
 
-    /// Ready when someone met a failure since the last call.
+    /// Ready when a client met a failure since the last call.
     pub async fn doubted(&self) {
         self.doubt.notified().await;
     }
@@ -94,11 +159,32 @@ mod tests {
         assert_eq!((health.trouble(), figure().as_deref()), (None, Some("streamside_upstream_up 0.0")));
         health.up();
         assert_eq!((health.trouble(), figure().as_deref()), (None, Some("streamside_upstream_up 1.0")));
-        health.down("upstream kafka:9092: refused");
+        health.met_failure("upstream kafka:9092: refused");
         assert_eq!(health.trouble().as_deref(), Some("upstream kafka:9092: refused"));
         assert_eq!(figure().as_deref(), Some("streamside_upstream_up 0.0"));
         tokio::time::timeout(std::time::Duration::from_secs(5), health.doubted()).await.unwrap();
         health.up();
         assert_eq!(health.trouble(), None);
+    }
+
+    #[tokio::test]
+    async fn nobody_is_carried_on_before_the_first_answer() {
+        let health = Arc::new(Health::new(Arc::new(Metrics::new("beside", None, "c"))));
+        let waiting = |health: &Arc<Health>| {
+            let health = Arc::clone(health);
+            tokio::spawn(async move { health.admits().await })
+        };
+        let first = waiting(&health);
+        health.doubted().await;
+        health.met_ourselves();
+        health.down("upstream kafka:9092: closed");
+        assert!(!first.await.unwrap());
+        assert!(health.trouble().unwrap().contains("leads back to this process"));
+        let second = waiting(&health);
+        health.doubted().await;
+        health.up();
+        assert!(second.await.unwrap() && health.admits().await);
+        health.down("upstream kafka:9092: closed");
+        assert!(health.admits().await, "it may be back");
     }
 }

@@ -37,7 +37,7 @@ mod push;
 mod tests;
 pub mod topics;
 
-use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -117,7 +117,8 @@ pub struct Running {
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// Starts everything that serves Kafka clients before a cluster. `data_dir` exists and is ours alone.
+/// Starts everything that serves Kafka clients before a cluster. `data_dir` exists and is ours alone; `own_id` is kept
+/// in it.
 ///
 /// # Errors
 /// [`BesideError`]: what is wrong and what to do. An upstream that is away is no error.
@@ -126,16 +127,17 @@ pub async fn start(
     upstream: &UpstreamSettings,
     registry: &Registry,
     data_dir: &Path,
+    own_id: &str,
     metrics: Arc<Metrics>,
 ) -> Result<Running, BesideError> {
     let tls = Acceptor::of(settings, &metrics).map_err(StartError::from)?;
-    let dialer = Dialer::new(settings.connect_timeout, &upstream.security).map_err(BesideError::Upstream)?;
     if let Some(certificate) = upstream.security.tls.as_ref().and_then(|tls| tls.certificate.as_ref()) {
         tls::expiry::note_upstream(&metrics, certificate);
     }
     let core = Core::start(settings, registry, data_dir, Arc::clone(&metrics)).await?;
     let (listener, address) = listener::bind(&settings.listener).await?;
     not_ourselves(&upstream.bootstrap, address).await?;
+    let dialer = Dialer::new(settings.connect_timeout, &upstream.security, address).map_err(BesideError::Upstream)?;
     let noise: Arc<NoiseGate> = Arc::default();
     let (nodes, opened) = match upstream.addresses {
         Addressing::Advertised => (None, None),
@@ -154,10 +156,9 @@ pub async fn start(
     };
     let health = Arc::new(Health::new(Arc::clone(&metrics)));
     let security = &upstream.security;
-    let own = Own::new(&upstream.bootstrap, security.options(), security.can_ask(), settings.connect_timeout)
-        .map_err(BesideError::Upstream)?;
-    let own = Arc::new(own);
-    own::ask_first(&own, &health, nodes.as_deref()).await?;
+    let name = format!("streamside-{own_id}");
+    let own = Own::new(&upstream.bootstrap, security.options(), security.can_ask(), settings.connect_timeout, &name);
+    let own = Arc::new(own.map_err(BesideError::Upstream)?);
 
     let interceptor = Arc::new(Interceptor::new(Arc::clone(&core), settings));
     let tunables = Arc::new(Tunables::of(settings));
@@ -171,6 +172,7 @@ pub async fn start(
         tunables: Arc::clone(&tunables),
         noise: Arc::clone(&noise),
         max_request_bytes: settings.request_max_bytes,
+        name,
         mode: upstream.mode,
     }));
     let phase = watch::Sender::new(Phase::Running);
@@ -183,13 +185,14 @@ pub async fn start(
         per_address: Arc::default(),
         tls: tls.clone(),
     });
-    let mut tasks = vec![
-        tokio::spawn(accept(listener, None, Arc::clone(&door), phase.subscribe(), Arc::clone(&pairs))),
-        tokio::spawn(own::keep_asking(own, Arc::clone(&health), nodes.clone())),
-    ];
+    // Who comes before the first answer waits for it.
+    let mut tasks =
+        vec![tokio::spawn(accept(listener, None, Arc::clone(&door), phase.subscribe(), Arc::clone(&pairs)))];
     if let Some(opened) = opened {
         tasks.push(tokio::spawn(accept_at_nodes(opened, door, phase.subscribe(), Arc::clone(&pairs))));
     }
+    own::ask_first(&own, &health, nodes.as_deref()).await?;
+    tasks.push(tokio::spawn(own::keep_asking(own, Arc::clone(&health), nodes.clone())));
     Ok(Running { address, core, health, nodes, interceptor, pairs, tunables, tls, phase, alive, tasks })
 }
 
@@ -229,20 +232,12 @@ async fn accept_at_nodes(
 async fn not_ourselves(bootstrap: &[HostPort], listener: SocketAddr) -> Result<(), BesideError> {
     for address in bootstrap.iter().filter(|address| address.port == listener.port()) {
         // A name that cannot be resolved now is tried again with each connection.
-        let Ok(found) = tokio::net::lookup_host((address.host.as_str(), address.port)).await else { continue };
-        for ip in found.map(|found| found.ip().to_canonical()) {
-            let own = listener.ip().to_canonical();
-            if ip == own || (own.is_unspecified() && is_of_this_machine(ip)) {
-                return Err(BesideError::Ourselves { address: address.to_string(), listener });
-            }
+        let Ok(mut found) = tokio::net::lookup_host((address.host.as_str(), address.port)).await else { continue };
+        if found.any(|found| dial::is_ours(found, listener)) {
+            return Err(BesideError::Ourselves { address: address.to_string(), listener });
         }
     }
     Ok(())
-}
-
-/// Only addresses of this machine can be bound.
-fn is_of_this_machine(ip: IpAddr) -> bool {
-    UdpSocket::bind((ip, 0)).is_ok()
 }
 
 impl Running {

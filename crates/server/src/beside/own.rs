@@ -39,15 +39,22 @@ pub struct Own {
 
 impl Own {
     /// Prepares it. `can_ask`: not where the cluster wants a login and we have none; then it is only seen whether it is
-    /// there.
+    /// there. `name` is what we call ourselves, and know ourselves by.
     ///
     /// # Errors
     /// Certificates that cannot be read or used, as a sentence.
-    pub fn new(bootstrap: &[HostPort], options: Options, can_ask: bool, timeout: Duration) -> Result<Self, String> {
+    pub fn new(
+        bootstrap: &[HostPort],
+        options: Options,
+        can_ask: bool,
+        timeout: Duration,
+        name: &str,
+    ) -> Result<Self, String> {
         let shown = bootstrap.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         let addresses =
             bootstrap.iter().map(|b| Address { host: b.host.clone(), port: b.port }).collect::<Vec<Address>>();
-        let options = Options { connect_timeout: timeout, request_timeout: timeout, ..options };
+        let options =
+            Options { connect_timeout: timeout, request_timeout: timeout, client_id: name.to_owned(), ..options };
         let cluster = Cluster::new(addresses, options).map_err(|e| e.to_string())?;
         Ok(Self { cluster, bootstrap: shown, can_ask })
     }
@@ -73,7 +80,14 @@ impl Own {
             }))
         };
         asked.await.map_err(|e: streamside_client::Error| {
-            format!("upstream {}: {}", self.bootstrap, in_our_words(&e.to_string()))
+            let told = in_our_words(&e.to_string());
+            match e {
+                streamside_client::Error::Refused { .. } | streamside_client::Error::Settings(_) => {
+                    format!("upstream {}: {told}", self.bootstrap)
+                }
+                // The others begin with the address.
+                _ => format!("upstream {told}"),
+            }
         })
     }
 }
@@ -99,7 +113,7 @@ pub async fn keep_asking(own: Arc<Own>, health: Arc<Health>, nodes: Option<Arc<N
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             // Someone could not reach it: asked soon, and not at once.
-            () = health.doubted(), if pause == EVERY => tokio::time::sleep(FIRST_PAUSE).await,
+            () = health.doubted() => tokio::time::sleep(FIRST_PAUSE.min(pause)).await,
         }
         match own.ask().await {
             Ok(told) => {

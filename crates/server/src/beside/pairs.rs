@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use streamside_proxy::gateway::{Gateway, Mode, Setup};
 use streamside_proxy::intercept::{Addresses, Connection, Intercept};
 use streamside_proxy::pair::{self, Ended, Options, Stream};
+use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::Instant;
 
@@ -46,12 +47,12 @@ pub struct Pairs {
     pub noise: Arc<NoiseGate>,
     /// `socket.request.max.bytes`.
     pub max_request_bytes: usize,
+    /// What our own questions call themselves.
+    pub name: String,
     era: Mutex<Arc<Era>>,
     next_id: AtomicU64,
     /// Where to begin in the list of bootstrap addresses.
     next_bootstrap: AtomicU64,
-    /// Our own ends of connections to the upstream, to know ourselves by.
-    ends: Mutex<HashSet<SocketAddr>>,
     /// Nodes that could not be reached when last tried, so that each change is told once.
     silent: Mutex<HashSet<i32>>,
 }
@@ -76,6 +77,8 @@ pub struct Parts {
     pub noise: Arc<NoiseGate>,
     /// See [`Pairs`].
     pub max_request_bytes: usize,
+    /// See [`Pairs`].
+    pub name: String,
     /// How much is done at first.
     pub mode: Mode,
 }
@@ -88,8 +91,19 @@ impl Pairs {
     /// Ready for connections.
     #[must_use]
     pub fn new(parts: Parts) -> Self {
-        let Parts { dialer, bootstrap, nodes, intercept, health, metrics, tunables, noise, max_request_bytes, mode } =
-            parts;
+        let Parts {
+            dialer,
+            bootstrap,
+            nodes,
+            intercept,
+            health,
+            metrics,
+            tunables,
+            noise,
+            max_request_bytes,
+            name,
+            mode,
+        } = parts;
         let random = u64::from(std::process::id());
         Self {
             dialer,
@@ -101,10 +115,10 @@ impl Pairs {
             tunables,
             noise,
             max_request_bytes,
+            name,
             era: Mutex::new(Arc::new(Era { mode, draining: watch::Sender::new(false) })),
             next_id: AtomicU64::new(1),
             next_bootstrap: AtomicU64::new(random),
-            ends: Mutex::default(),
             silent: Mutex::default(),
         }
     }
@@ -125,16 +139,15 @@ impl Pairs {
 
     /// Serves one client connection to its end. `node`: whose port it came to.
     pub async fn serve(self: Arc<Self>, client: Stream, peer: SocketAddr, node: Option<i32>) {
-        if self.is_ourselves(peer) {
+        let tcp = match &client {
+            Stream::Tcp(tcp) => Some(tcp),
+            Stream::Other(_) => None,
+        };
+        if !self.health.ever_up() && !self.is_admitted(tcp).await {
             return;
         }
         let era = Arc::clone(&lock(&self.era));
-        let Some((upstream, end, _route)) = self.reach(peer, node).await else { return };
-        // Its own connection may have been seen here only now.
-        if self.is_ourselves(peer) {
-            return;
-        }
-        let _known = end.map(|end| KnownEnd::new(&self, end));
+        let Some((upstream, _route)) = self.reach(peer, node).await else { return };
         let connection = Connection { id: self.next_id.fetch_add(1, Ordering::Relaxed), peer, node };
         let options = Options {
             max_request_bytes: self.max_request_bytes,
@@ -152,25 +165,43 @@ impl Pairs {
         self.tell(&connection, &ended);
     }
 
-    /// A connection to where this one leads, with our own end of it.
-    async fn reach(&self, peer: SocketAddr, node: Option<i32>) -> Option<(Stream, Option<SocketAddr>, Option<Route>)> {
+    /// Before the upstream has ever answered: whether it does now. Our own question, if that is who came, is not carried
+    /// on.
+    async fn is_admitted(&self, tcp: Option<&TcpStream>) -> bool {
+        let Some(tcp) = tcp else { return self.health.admits().await };
+        let mut first = [0; 64];
+        tokio::select! {
+            admitted = self.health.admits() => admitted,
+            peeked = peek_past_the_name(tcp, &mut first) => {
+                let ours = self.name.as_bytes();
+                if peeked && first.windows(ours.len()).any(|window| window == ours) {
+                    self.health.met_ourselves();
+                    return false;
+                }
+                self.health.admits().await
+            }
+        }
+    }
+
+    /// A connection to where this one leads.
+    async fn reach(&self, peer: SocketAddr, node: Option<i32>) -> Option<(Stream, Option<Route>)> {
         let Some(node) = node else {
             return match self.reach_any().await {
-                Ok((stream, end)) => Some((stream, Some(end), None)),
+                Ok(stream) => Some((stream, None)),
                 Err(reason) => {
-                    self.noise.warn(|| tracing::debug!(%peer, reason, "connection closed: the upstream is away"));
-                    self.health.down(&reason);
+                    tracing::debug!(%peer, reason, "connection closed: the upstream is away");
+                    self.health.met_failure(&reason);
                     None
                 }
             };
         };
         let route = self.nodes.as_ref()?.route(node)?;
         match self.dialer.dial(&route.upstream).await {
-            Ok(dialled) => {
+            Ok(stream) => {
                 if lock(&self.silent).remove(&node) {
                     tracing::info!(node, upstream = %route.upstream, "the node can be reached again");
                 }
-                Some((dialled.stream, Some(dialled.local), Some(route)))
+                Some((stream, Some(route)))
             }
             Err(e) => {
                 if lock(&self.silent).insert(node) {
@@ -186,7 +217,7 @@ impl Pairs {
     }
 
     /// The bootstrap addresses in turn, all within the time of one connection.
-    async fn reach_any(&self) -> Result<(Stream, SocketAddr), String> {
+    async fn reach_any(&self) -> Result<Stream, String> {
         let all = self.bootstrap.len().max(1);
         let first = usize::try_from(self.next_bootstrap.fetch_add(1, Ordering::Relaxed) % all as u64).unwrap_or(0);
         let deadline = Instant::now() + self.dialer.timeout;
@@ -197,23 +228,11 @@ impl Pairs {
             let left = deadline.saturating_duration_since(Instant::now());
             let timeout = left / u32::try_from(all - tried).unwrap_or(1);
             match self.dialer.within(timeout).dial(address).await {
-                Ok(dialled) => return Ok((dialled.stream, dialled.local)),
+                Ok(stream) => return Ok(stream),
                 Err(e) => reasons.push(sentence(address, &e)),
             }
         }
         Err(reasons.join("; "))
-    }
-
-    /// Whether the one who connected is ourselves, looking for the upstream.
-    fn is_ourselves(&self, peer: SocketAddr) -> bool {
-        if !lock(&self.ends).contains(&peer) {
-            return false;
-        }
-        self.health.down(&format!(
-            "upstream {}: leads back to this process; set streamside.upstream to the cluster behind it",
-            self.bootstrap.iter().map(ToString::to_string).collect::<Vec<_>>().join(",")
-        ));
-        true
     }
 
     fn tell(&self, connection: &Connection, ended: &Ended) {
@@ -240,24 +259,10 @@ impl Pairs {
 
 /// For the log and `/readyz`.
 fn sentence(address: &HostPort, error: &DialError) -> String {
-    format!("upstream {address}: {error}")
+    format!("upstream {address} can't be reached: {error}")
 }
 
-/// An end of ours that is known while this lives.
-struct KnownEnd<'a> {
-    pairs: &'a Pairs,
-    end: SocketAddr,
-}
-
-impl<'a> KnownEnd<'a> {
-    fn new(pairs: &'a Pairs, end: SocketAddr) -> Self {
-        lock(&pairs.ends).insert(end);
-        Self { pairs, end }
-    }
-}
-
-impl Drop for KnownEnd<'_> {
-    fn drop(&mut self) {
-        lock(&self.pairs.ends).remove(&self.end);
-    }
+/// Waits for the first bytes of a request, up to where the client's name ends; whether there are any.
+async fn peek_past_the_name(tcp: &TcpStream, first: &mut [u8]) -> bool {
+    tcp.peek(first).await.is_ok_and(|n| n > 0)
 }
