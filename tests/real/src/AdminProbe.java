@@ -1,7 +1,11 @@
+import java.nio.file.Files;
+import java.nio.file.Path;
 import java.util.ArrayList;
 import java.util.Collection;
+import java.util.HashMap;
 import java.util.List;
 import java.util.Map;
+import java.util.Properties;
 import java.util.TreeSet;
 import java.util.concurrent.ExecutionException;
 
@@ -15,16 +19,23 @@ import org.apache.kafka.common.Node;
 
 /**
  * Drives the stock Admin client against an address and prints one "name=value" line for each fact, for the runner to
- * compare. Arguments: BOOTSTRAP GROUP, then the actions: cluster, list, describe, describe-plain, missing, delete.
+ * compare. Arguments: BOOTSTRAP (or @FILE with the client's properties) GROUP, then the actions: cluster, list, describe, describe-plain, missing, delete.
  */
 public final class AdminProbe {
     public static void main(String[] args) throws Exception {
         String bootstrap = args[0];
         String group = args[1];
-        Map<String, Object> config = Map.of(
+        Map<String, Object> config = new HashMap<>(Map.of(
             AdminClientConfig.BOOTSTRAP_SERVERS_CONFIG, bootstrap,
             AdminClientConfig.REQUEST_TIMEOUT_MS_CONFIG, 10_000,
-            AdminClientConfig.DEFAULT_API_TIMEOUT_MS_CONFIG, 15_000);
+            AdminClientConfig.DEFAULT_API_TIMEOUT_MS_CONFIG, 15_000));
+        if (bootstrap.startsWith("@")) {
+            Properties file = new Properties();
+            try (var text = Files.newBufferedReader(Path.of(bootstrap.substring(1)))) {
+                file.load(text);
+            }
+            file.forEach((name, value) -> config.put((String) name, value));
+        }
         try (Admin admin = Admin.create(config)) {
             for (int i = 2; i < args.length; i++) {
                 run(admin, group, args[i]);
