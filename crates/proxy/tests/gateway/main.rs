@@ -5,6 +5,7 @@ mod beats;
 mod captures;
 mod decided;
 mod describes;
+mod garbled;
 mod passing;
 mod replay;
 mod stage;
