@@ -4,6 +4,7 @@
 //! `expected-differences.txt`, each with the row (H or D) of docs/differences.md that explains it.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on says so")]
 
+use streamside_testkit::differences::{self, Difference};
 use streamside_testkit::player::{Player, Report};
 use streamside_testkit::scenario::{Scenario, Selection, load};
 use streamside_testkit::server::{Setup, example};
@@ -137,40 +138,17 @@ fn kafka_mode_with_a_misbehaving_store_and_fast_expiry() {
     all_pass(misbehaving_with_fast_expiry());
 }
 
-/// A line of `expected-differences.txt`.
-struct Difference {
-    scenario: String,
-    /// Which of two requests comes first decides.
-    may_pass: bool,
-}
-
-/// All lines: scenario — row — why.
+/// All lines of `expected-differences.txt`.
 fn expected_differences() -> Vec<Difference> {
-    let text = std::fs::read_to_string(tests_folder().join("expected-differences.txt")).unwrap();
-    text.lines()
-        .filter(|line| !line.trim().is_empty() && !line.starts_with('#'))
-        .map(|line| {
-            let parts: Vec<&str> = line.split(" — ").collect();
-            let [name, row, why] = parts[..] else { panic!("not a scenario, a row and a reason: {line}") };
-            let number = row.strip_prefix(['H', 'D']).and_then(|n| n.parse::<u8>().ok());
-            assert!(number.is_some() && !why.is_empty(), "{line}");
-            let (name, may_pass) = name.strip_prefix("? ").map_or((name, false), |name| (name, true));
-            Difference { scenario: name.to_owned(), may_pass }
-        })
-        .collect()
+    let expected = differences::read(&tests_folder().join("expected-differences.txt")).unwrap();
+    assert!(expected.iter().all(|d| d.row != "broker"), "there is no broker");
+    expected
 }
 
 fn fails_as_expected(profile: Profile) {
-    let mut expected = expected_differences();
-    expected.retain(|d| profile.scenarios.iter().any(|s| s.name == d.scenario));
+    let scenarios = profile.scenarios.clone();
     let report = play(profile, "streamside");
-    let fails = |d: &Difference| report.failed.contains_key(&d.scenario);
-    let unlisted: Vec<&String> = report.failed.keys().filter(|n| !expected.iter().any(|d| d.scenario == **n)).collect();
-    let passed: Vec<&String> = expected.iter().filter(|d| !d.may_pass && !fails(d)).map(|d| &d.scenario).collect();
-    assert!(
-        unlisted.is_empty() && passed.is_empty(),
-        "not in expected-differences.txt: {unlisted:?}; listed there, but passed: {passed:?}\n{report}"
-    );
+    differences::check(&report, &expected_differences(), &scenarios).unwrap_or_else(|e| panic!("{e}"));
 }
 
 #[test]

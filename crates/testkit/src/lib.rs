@@ -8,6 +8,7 @@
 //! | [`scenario`] | recorded scenarios, and which of them fit a server |
 //! | [`expectation`] | variables, repetitions, marks, comparison with defaults |
 //! | [`player`] | plays scenarios in threads and reports |
+//! | [`differences`] | scenarios that are expected to fail, each with its row |
 //! | [`broker`] | a scripted broker, and what a cluster of them says of itself |
 //! | [`client`] | join, beat, push, describe, delete in one line |
 //! | [`topologies`] | the collection of `tests/topologies`, and chains of any size |
@@ -30,6 +31,7 @@ pub mod certificates;
 pub mod client;
 pub mod codec;
 pub mod connection;
+pub mod differences;
 pub mod expectation;
 pub mod player;
 pub mod process;
