@@ -1,8 +1,8 @@
 //! Answers that are changed in place while they stream by: not a byte more or less, nothing held.
 //!
-//! An answer is walked by its [shape](super::shape), from length to length; what a length covers is passed over unseen,
+//! An answer is walked by its shape, from length to length; what a length covers is passed over unseen,
 //! records above all. The addresses stand at the very end of these answers, so from their first byte on everything is
-//! overwritten with [padding](super::padding) up to the end of the frame, whose length is known from the start: an
+//! overwritten with padding up to the end of the frame, whose length is known from the start: an
 //! emptied array where there was an array, and one unknown tagged field of exactly the bytes that are left. Tagged fields
 //! that a later broker might send behind the addresses go with them; where there are no addresses, they stay.
 
