@@ -414,3 +414,63 @@ fn the_way_down_lets_answers_out_and_ends_idle_connections() {
     assert_eq!(asking.join().unwrap().unwrap(), "the-cluster");
     assert!(idle.versions().is_err());
 }
+
+fn check(settings: &[(&str, String)]) -> (i32, String) {
+    let listener = ("listeners", format!("PLAINTEXT://127.0.0.1:{}", free_port().unwrap()));
+    let http = ("streamside.http.listen", "off".to_owned());
+    let mut arguments = vec!["check".to_owned()];
+    arguments.extend(overrides(
+        &[&[listener, http, ("streamside.connect.timeout.ms", "1000".to_owned())], settings].concat(),
+    ));
+    run(&arguments)
+}
+
+#[test]
+fn check_tells_of_the_cluster_its_nodes_and_their_ports() {
+    let lab = Lab::new();
+    let (one, mut two) = (lab.broker(1), lab.broker(2));
+    let upstream = ("streamside.upstream", format!("127.0.0.1:{}", one.port));
+    let has = |told: &str, line: &str| assert!(told.lines().any(|l| l.starts_with(line)), "{line:?} is not in\n{told}");
+
+    // The map says nothing of features, so streams groups count as switched off.
+    let (code, told) = check(&[upstream.clone()]);
+    assert_eq!(code, 1, "{told}");
+    has(&told, &format!("ok   The broker at 127.0.0.1:{} answers over PLAINTEXT.", one.port));
+    has(&told, "ok   It is the cluster the-cluster with 2 nodes.");
+    has(&told, &format!("ok   Node 2 can be reached at 127.0.0.1:{}.", two.port));
+    has(&told, "ok   Clients reach node 1 at 127.0.0.1:");
+    assert!(told.contains("switched off: kafka-features.sh"), "{told}");
+
+    lab.change(|map| map.features = vec![("streams.version".to_owned(), 1), ("metadata.version".to_owned(), 29)]);
+    let (code, told) = check(&[upstream.clone()]);
+    assert_eq!(code, 0, "{told}");
+    has(
+        &told,
+        &format!(
+            "ok   The broker at 127.0.0.1:{} (metadata.version 29) serves streams groups: StreamsGroupHeartbeat 0 to 0, streams.version 1.",
+            one.port
+        ),
+    );
+
+    two.stop();
+    let (code, told) = check(&[upstream.clone()]);
+    assert_eq!(code, 3, "{told}");
+    has(&told, &format!("FAIL Node 2 can't be reached at 127.0.0.1:{}", two.port));
+    let (code, told) = check(&[("streamside.upstream", format!("127.0.0.1:{}", two.port))]);
+    assert_eq!(code, 3, "{told}");
+    has(&told, &format!("FAIL The upstream 127.0.0.1:{} can't be reached", two.port));
+    two.resume().unwrap();
+
+    let (code, told) = check(&[upstream.clone(), ("streamside.node.ports", format!("1:{}", one.port))]);
+    assert_eq!(code, 1, "{told}");
+    has(&told, &format!("FAIL Node 1 has the port {}, which can't be opened", one.port));
+    let (code, told) = check(&[upstream, ("streamside.addresses", "advertised".to_owned())]);
+    assert_eq!(code, 1, "{told}");
+    has(&told, &format!("FAIL Node 1 advertises 127.0.0.1:{} and not our address", one.port));
+
+    let tls = Broker::stranger(TLS_ALERT).unwrap();
+    let (code, told) = check(&[("streamside.upstream", format!("127.0.0.1:{}", tls.port))]);
+    assert_eq!(code, 3);
+    assert!(told.contains("set streamside.upstream.security.protocol=SSL"), "{told}");
+    assert_eq!(check(&[("streamside.upstream", "nonsense".to_owned())]).0, 2);
+}

@@ -237,6 +237,8 @@ pub struct Map {
     pub nodes: BTreeMap<i32, u16>,
     /// Key, lowest, highest.
     pub versions: Vec<(i16, i16, i16)>,
+    /// Finalized features with their levels.
+    pub features: Vec<(String, i16)>,
 }
 
 impl Map {
@@ -254,7 +256,7 @@ impl Map {
             (88, 0, 0),
             (89, 0, 0),
         ];
-        Self { id: id.to_owned(), nodes: BTreeMap::new(), versions: versions.to_vec() }
+        Self { id: id.to_owned(), nodes: BTreeMap::new(), versions: versions.to_vec(), features: Vec::new() }
     }
 
     /// The answer to what every client asks first; `None` for anything else.
@@ -275,7 +277,14 @@ impl Map {
         };
         let (first, at) = self.nodes.iter().next()?;
         Some(Reply::Answer(match request.name() {
-            "ApiVersions" => json!({"ErrorCode": 0, "ApiKeys": rows}),
+            "ApiVersions" if request.version < 3 || self.features.is_empty() => {
+                json!({"ErrorCode": 0, "ApiKeys": rows})
+            }
+            "ApiVersions" => {
+                let level = |(name, level): &(String, i16)| json!({"Name": name, "MinVersionLevel": level, "MaxVersionLevel": level});
+                let features: Vec<Value> = self.features.iter().map(level).collect();
+                json!({"ErrorCode": 0, "ApiKeys": rows, "FinalizedFeaturesEpoch": 1, "FinalizedFeatures": features})
+            }
             "Metadata" if request.version < 2 => json!({"Brokers": brokers("NodeId"), "Topics": []}),
             "Metadata" => {
                 json!({"Brokers": brokers("NodeId"), "ClusterId": self.id, "ControllerId": first, "Topics": []})

@@ -5,8 +5,11 @@ use std::time::Duration;
 
 use streamside_client::{Address, Cluster, Options};
 use streamside_proxy::intercept::Addresses as _;
+use streamside_wire::Message as _;
+use streamside_wire::messages::api_versions::{ApiVersionsRequest, ApiVersionsResponse};
 use streamside_wire::messages::metadata::{MetadataRequest, MetadataResponse};
 use streamside_wire::messages::streams_group_heartbeat::StreamsGroupHeartbeatRequest;
+use streamside_wire::messages::streams_group_topology_description_update::StreamsGroupTopologyDescriptionUpdateRequest;
 
 use super::health::Health;
 use super::nodes::{Nodes, NodesError};
@@ -26,8 +29,19 @@ pub struct Told {
     pub cluster: Option<String>,
     /// Node id, host, port.
     pub nodes: Vec<(i32, String, i32)>,
-    /// StreamsGroupHeartbeat is among what it serves.
-    pub streams: bool,
+}
+
+/// What one broker says it can do.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Abilities {
+    /// Lowest and highest version of StreamsGroupHeartbeat.
+    pub heartbeat: Option<(i16, i16)>,
+    /// It takes topology descriptions itself.
+    pub descriptions: bool,
+    /// Level of the feature `streams.version`, where the cluster has it.
+    pub streams_version: Option<i16>,
+    /// Level of the feature `metadata.version`.
+    pub metadata_version: Option<i16>,
 }
 
 /// Our own connection to the cluster.
@@ -76,19 +90,47 @@ impl Own {
             Ok(Some(Told {
                 cluster: answer.cluster_id,
                 nodes: answer.brokers.into_iter().map(|b| (b.node_id, b.host, b.port)).collect(),
-                streams: connection.version::<StreamsGroupHeartbeatRequest>().is_ok(),
             }))
         };
-        asked.await.map_err(|e: streamside_client::Error| {
-            let told = in_our_words(&e.to_string());
-            match e {
-                streamside_client::Error::Refused { .. } | streamside_client::Error::Settings(_) => {
-                    format!("upstream {}: {told}", self.bootstrap)
-                }
-                // The others begin with the address.
-                _ => format!("upstream {told}"),
+        asked.await.map_err(|e| self.sentence(&e))
+    }
+
+    /// What the broker at the first address that answers can do.
+    ///
+    /// # Errors
+    /// As [`Own::ask`].
+    pub async fn abilities(&self) -> Result<Abilities, String> {
+        let asked = async {
+            let connection = self.cluster.any().await?;
+            let version = connection.version::<ApiVersionsRequest>()?;
+            let mut request = ApiVersionsRequest::default();
+            if version >= 3 {
+                request.client_software_name = "streamside".to_owned();
+                request.client_software_version = env!("CARGO_PKG_VERSION").to_owned();
             }
-        })
+            let answer: ApiVersionsResponse = connection.call(&request, version).await?;
+            let row = |key: i16| answer.api_keys.iter().find(|row| row.api_key == key);
+            let level =
+                |name: &str| answer.finalized_features.iter().find(|f| f.name == name).map(|f| f.max_version_level);
+            Ok(Abilities {
+                heartbeat: row(StreamsGroupHeartbeatRequest::API_KEY).map(|row| (row.min_version, row.max_version)),
+                descriptions: row(StreamsGroupTopologyDescriptionUpdateRequest::API_KEY).is_some(),
+                streams_version: level("streams.version"),
+                metadata_version: level("metadata.version"),
+            })
+        };
+        asked.await.map_err(|e| self.sentence(&e))
+    }
+
+    fn sentence(&self, error: &streamside_client::Error) -> String {
+        let told = in_our_words(&error.to_string());
+        match error {
+            streamside_client::Error::Refused { .. } | streamside_client::Error::Settings(_) => {
+                format!("upstream {}: {told}", self.bootstrap)
+            }
+            // The others begin with the address.
+            _ => format!("upstream {told}"),
+        }
     }
 }
 

@@ -38,7 +38,7 @@ pub enum Command {
     Serve(ConfigArgs),
     /// Start a server on free ports with members that push real topologies, and show what tools would show
     Demo(DemoArgs),
-    /// Check configuration, folder, plugin and ports without serving
+    /// Check configuration, folder, plugin, ports, certificates and the cluster behind us without serving
     Check(ConfigArgs),
     /// Show effective values and where each came from; secrets are hidden
     Config(ShowArgs),

@@ -3,7 +3,8 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`args`] | the arguments |
-//! | [`serve`] | `serve`, `check`, `config` |
+//! | [`serve`] | `serve`, `config` |
+//! | [`check`] | `check`: what a start needs, each in a sentence |
 //! | [`demo`] | `demo`: a server of its own with members that push |
 //! | [`inspect`] | `groups`, `members`, `topology`: questions to any cluster |
 //! | [`retry`] | `retry` over HTTP |
@@ -12,6 +13,7 @@
 //! | [`plugin`] | `plugin list`, `schema`, `check` |
 
 pub mod args;
+pub mod check;
 pub mod demo;
 pub mod inspect;
 pub mod plugin;
@@ -81,7 +83,7 @@ pub fn main(registry: &Registry) -> std::io::Result<Exit> {
     match arguments.command.unwrap_or(Command::Serve(arguments.config)) {
         Command::Serve(config) => serve::serve(&config.sources(), registry),
         Command::Demo(demo) => demo::demo(&demo, registry),
-        Command::Check(config) => serve::check(&config.sources(), registry),
+        Command::Check(config) => check::check(&config.sources(), registry),
         Command::Config(config) => Ok(serve::config(&config)),
         Command::Inspect(question) => Ok(Exit::of_code(inspect::run(&question))),
         Command::Retry(retry) => Ok(retry::retry(&retry)),
