@@ -17,7 +17,7 @@ use crate::facts::Standing;
 use crate::input::{Millis, Now, OpId, PluginFailure};
 use crate::record::{Durable, GroupId, Record, Volatile};
 use crate::watched::beat::Beat;
-use crate::watched::{KeptFacts, View, WatchedChange};
+use crate::watched::{KeptFacts, Kin, View, WatchedChange};
 
 /// What is kept learns once an hour that its group was seen.
 const KEPT_SEEN_MS: Millis = 3_600_000;
@@ -161,8 +161,10 @@ impl Coordinator {
         let mut decision = replied(Reply::Done);
         let held = |group: &str| self.descriptions.mark(group).is_some();
         decision.records.extend(self.watched.decide_sweep(&self.config, now.at, held));
-        let exists = |group: &str| self.watched.view(group).is_some_and(|view| !view.gone);
-        decision.records.extend(self.descriptions.stale_windows(self.config.compat, now, exists));
+        let stays = |group: &str| view_after(&decision.records, group).unwrap_or_else(|| self.watched.view(group));
+        let exists = |group: &str| stays(group).is_some_and(|view| !view.gone);
+        let windows = self.descriptions.stale_windows(self.config.compat, now, exists);
+        decision.records.extend(windows);
         decision
     }
 
@@ -247,7 +249,18 @@ impl Coordinator {
         let view = view_after(records, group).unwrap_or_else(|| self.watched.view(group));
         let owed = view.is_some_and(|view| view.owed) && mark.is_some_and(Mark::is_bare);
         let settled = view.filter(|view| view.owed && !owed).map(|view| Box::new(View { owed, ..view.clone() }));
-        let next = mark.and(view).map(|view| self.to_keep(now, group, view, owed));
+        let came = records.iter().filter_map(|record| match record {
+            Record::Volatile(Volatile::Watched(WatchedChange::Member { group: of, member, value: Some(_) }))
+                if of == group =>
+            {
+                Some(&**member)
+            }
+            _ => None,
+        });
+        let next = mark.and(view).map(|view| KeptFacts {
+            kin: self.watched.kin_to_keep(group, view, came),
+            ..self.to_keep(now, group, view, owed)
+        });
         if let Some(view) = settled {
             records.push(change(WatchedChange::View { group: Arc::clone(group), view }));
         }
@@ -269,6 +282,7 @@ impl Coordinator {
                 _ => seen_at,
             }),
             owed,
+            kin: Kin::default(),
         }
     }
 }

@@ -115,13 +115,17 @@ impl Watched {
         };
         let answer = beat.answer;
         let live = known.is_some_and(|known| is_live(config, now, beat, known));
-        if !live {
-            if beat.is_join() && (known.is_some() || marked.is_some()) {
+        if beat.is_join() && !live {
+            view.verified = false;
+            if known.is_some() || marked.is_some() {
                 // A join when no live member is known: it may be another group of this name (H12).
                 view.begin(now);
                 decided.begun = true;
             }
-            view.verified = false;
+        } else if let Some(known) = known
+            && (!live || is_stranger(config, beat, known))
+        {
+            known.lose(&mut view);
         }
         view.gone = false;
         if beat.is_join()
@@ -137,8 +141,8 @@ impl Watched {
             if view.coarse.is_none() && weight(topology) <= config.limits.watched_topology_bytes {
                 view.coarse = Some(Arc::new(topology.clone()));
             }
-            view.verified = true;
-            view.question = None;
+            // Whether it is still the same group a describe has yet to say.
+            view.verified = !view.lost;
         }
         if answer.member_epoch > view.group_epoch {
             view.group_epoch = answer.member_epoch;
@@ -194,6 +198,15 @@ fn is_live(config: &Config, now: Now, beat: Beat<'_>, known: &WatchedGroup) -> b
     let horizon = horizon(config, known.view.interval_ms);
     let sender = known.members.get(&*beat.request.member_id);
     sender.is_some_and(|member| now.at.saturating_sub(member.seen_at) < horizon) || known.is_live(now.at, horizon)
+}
+
+/// Whether the sender joined where we do not look.
+fn is_stranger(config: &Config, beat: Beat<'_>, known: &WatchedGroup) -> bool {
+    let member = &*beat.request.member_id;
+    !beat.is_join()
+        && !known.members.contains_key(member)
+        && known.members.len() < config.limits.watched_members
+        && !known.view.kin.has(member)
 }
 
 fn member_seen(

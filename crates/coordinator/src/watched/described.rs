@@ -9,8 +9,8 @@ use streamside_wire::error_code::ErrorCode;
 use streamside_wire::messages::streams_group_describe::{DescribedGroup, Topology as DescribedTopology};
 use streamside_wire::messages::streams_group_heartbeat::{Subtopology, Topology};
 
-use super::view::{View, incarnation};
-use super::{Watched, WatchedChange, change};
+use super::view::{Kin, View, incarnation};
+use super::{Watched, WatchedChange, change, horizon};
 use crate::config::Config;
 use crate::facts::{GroupFacts, Standing};
 use crate::input::{Millis, Now};
@@ -65,6 +65,11 @@ impl Watched {
             Some(view) => view.clone(),
             None => View::new(marked.unwrap_or_else(|| incarnation(now)), asked_at),
         };
+        if let Some((_, known)) = known
+            && !known.is_live(asked_at, horizon(config, known.view.interval_ms))
+        {
+            known.lose(&mut view);
+        }
         decided.begun = learn(config, now, entry, asked_at, &mut view);
         decided.facts = Some(GroupFacts {
             topology_epoch: entry.topology.as_ref().map_or(-1, |topology| topology.epoch),
@@ -102,7 +107,10 @@ fn learn(config: &Config, now: Now, entry: &DescribedGroup, asked_at: Millis, vi
     if contradicts && asked_at < view.learnt_at {
         return false;
     }
-    if lower {
+    // Lost from sight, and found without anybody who was there.
+    let strangers =
+        view.lost && !entry.members.is_empty() && entry.members.iter().all(|member| !view.kin.has(&member.member_id));
+    if lower || strangers {
         view.begin(now);
     }
     if epoch.is_some() && epoch != view.topology_epoch {
@@ -121,10 +129,14 @@ fn learn(config: &Config, now: Now, entry: &DescribedGroup, asked_at: Millis, vi
         view.coarse = topology.and_then(|topology| coarse(config, topology)).map(Arc::new);
     }
     view.verified = true;
+    if !entry.members.is_empty() {
+        view.kin = Kin::of(entry.members.iter().map(|member| &*member.member_id));
+        view.lost = false;
+    }
     view.gone = false;
     view.question = None;
     view.described_at = Some(now.at);
-    lower
+    lower || strangers
 }
 
 /// A heartbeat's topology from what a describe shows of it.

@@ -63,6 +63,11 @@ impl Watched {
             if !live && !held(group) && !known.view.owed && (known.view.gone || idle) {
                 records.push(change(WatchedChange::Forgotten { group: Arc::clone(group) }));
             } else if known.members.values().any(|member| member.seen_at < since) {
+                if !live && !known.view.lost {
+                    let mut view = Box::new(known.view.clone());
+                    known.lose(&mut view);
+                    records.push(change(WatchedChange::View { group: Arc::clone(group), view }));
+                }
                 records.push(change(WatchedChange::Silent { group: Arc::clone(group), since }));
             }
         }

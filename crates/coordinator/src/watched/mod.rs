@@ -22,7 +22,7 @@ use std::sync::Arc;
 use streamside_wire::messages::streams_group_heartbeat::Topology;
 
 pub use described::{DeleteVerdict, delete_verdict, standing};
-pub use view::{KeptFacts, Question, Reported, SeenMember, View};
+pub use view::{KeptFacts, Kin, Question, Reported, SeenMember, View};
 
 use crate::config::Config;
 use crate::description::Mark;
@@ -316,6 +316,15 @@ impl Watched {
     #[must_use]
     pub fn member_count(&self) -> usize {
         self.groups.values().map(|known| known.members.len()).sum()
+    }
+
+    /// A few of the group's members, `came` included, for what is kept. A group that was lost from sight has the kin from
+    /// before.
+    pub(crate) fn kin_to_keep<'m>(&'m self, group: &str, view: &View, came: impl Iterator<Item = &'m str>) -> Kin {
+        if view.lost {
+            return view.kin.to_keep(&Kin::default());
+        }
+        Kin::of(self.members(group).map(|(member, _)| &**member).chain(came)).to_keep(&view.kin)
     }
 
     pub(crate) fn kept(&self, group: &str) -> Option<&KeptFacts> {

@@ -27,6 +27,49 @@ pub struct KeptFacts {
     pub seen_at: Millis,
     /// The plugin was not told of a deletion and has still to be.
     pub owed: bool,
+    /// Some of the members of this making.
+    pub kin: Kin,
+}
+
+/// Digests of members of one making: who of them is still there proves that it is the same making, since member ids are
+/// made anew with each process of an application.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Kin(Arc<[u64]>);
+
+impl Kin {
+    /// So many members are enough to know a group again after a restart.
+    const KEPT: usize = 8;
+
+    pub(super) fn of<'m>(members: impl Iterator<Item = &'m str>) -> Self {
+        Self::sorted(members.map(digest).collect())
+    }
+
+    fn sorted(mut kin: Vec<u64>) -> Self {
+        kin.sort_unstable();
+        kin.dedup();
+        Self(kin.into())
+    }
+
+    pub(super) fn and(&self, others: &Self) -> Self {
+        Self::sorted(self.0.iter().chain(&*others.0).copied().collect())
+    }
+
+    /// Few of them, filled up with `others`.
+    pub(super) fn to_keep(&self, others: &Self) -> Self {
+        let more = others.0.iter().filter(|other| self.0.binary_search(other).is_err());
+        Self::sorted(self.0.iter().chain(more).copied().take(Self::KEPT).collect())
+    }
+
+    /// Whether the member is one of them.
+    #[must_use]
+    pub fn has(&self, member: &str) -> bool {
+        self.0.binary_search(&digest(member)).is_ok()
+    }
+}
+
+/// FNV-1a: the same in every process, and nothing hangs on collisions.
+fn digest(text: &str) -> u64 {
+    text.bytes().fold(0xcbf2_9ce4_8422_2325, |digest, byte| (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
 /// When the broker may be asked about a group again.
@@ -53,6 +96,10 @@ pub struct View {
     pub learnt_at: Millis,
     /// A join or a describe told the above since the group was last lost from sight.
     pub verified: bool,
+    /// Members of this making besides those that are heard.
+    pub kin: Kin,
+    /// The group was lost from sight, and no describe has yet shown one of its kin: it may be another.
+    pub lost: bool,
     /// The broker said that there is no such streams group.
     pub gone: bool,
     /// The plugin was not told of a deletion and has still to be.
@@ -76,6 +123,8 @@ impl View {
             group_epoch: -1,
             learnt_at: at,
             verified: false,
+            kin: Kin::default(),
+            lost: false,
             gone: false,
             owed: false,
             question: None,
@@ -87,7 +136,7 @@ impl View {
 
     /// Of a group of which nothing but the mark is known.
     pub(crate) fn of_mark(mark: &Mark) -> Self {
-        Self::new(mark.incarnation().unwrap_or_default(), mark.last_seen)
+        Self { lost: true, ..Self::new(mark.incarnation().unwrap_or_default(), mark.last_seen) }
     }
 
     pub(super) fn kept(kept: &KeptFacts) -> Self {
@@ -96,6 +145,8 @@ impl View {
             fingerprint: kept.fingerprint,
             group_epoch: kept.group_epoch,
             owed: kept.owed,
+            kin: kept.kin.clone(),
+            lost: true,
             ..Self::new(kept.incarnation, kept.seen_at)
         }
     }
@@ -107,6 +158,7 @@ impl View {
         self.learnt_at = now.at;
         self.topology_epoch = None;
         self.fingerprint = None;
+        (self.kin, self.lost) = (Kin::default(), false);
         self.gone = false;
     }
 
@@ -170,6 +222,15 @@ pub(super) struct WatchedGroup {
 impl WatchedGroup {
     pub(super) fn new(view: View) -> Self {
         Self { seen_at: view.learnt_at, view, members: HashMap::new(), kept: None, position: 0 }
+    }
+
+    /// The group was out of sight: whoever of its members a describe still shows proves that it is the same.
+    pub(super) fn lose(&self, view: &mut View) {
+        if !view.lost {
+            view.kin = Kin::of(self.members.keys().map(|member| &**member)).and(&view.kin);
+            view.lost = true;
+        }
+        view.verified = false;
     }
 
     /// Whether some member was heard within `horizon` ms.

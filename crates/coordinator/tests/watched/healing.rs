@@ -152,6 +152,38 @@ fn b_healing_restart_with_the_data_folder() {
 }
 
 #[test]
+fn b_healing_restart_with_the_folder_and_none_of_the_members() {
+    for (others, asks) in [(0, 2), (1, 1)] {
+        let mut world = World::stored(Streamside);
+        world.start("stays", G, "a");
+        world.round();
+        // While we are down the group is deleted and made again, with the same assignment topology.
+        if others == 0 {
+            world.broker.groups.remove(G);
+            world.clients.clear();
+        } else {
+            world.broker.groups.get_mut(G).unwrap().members.remove("m");
+            world.clients.remove("m");
+        }
+        for n in 0..9 {
+            let member = format!("n{n}");
+            let mut join = crate::world::request(G, &member, 0);
+            join.topology = Some(topology("in"));
+            let epoch = world.broker.heartbeat(world.now, &join).member_epoch;
+            let client =
+                crate::world::Client { epoch, ..crate::world::Client::new(G, if others == 0 { "b" } else { "a" }) };
+            world.clients.insert(member, client);
+        }
+        world.restart(true);
+        world.round();
+        world.round();
+        assert_eq!(world.asks, asks, "who of the members is still there proves that it is the same group");
+        assert_eq!(world.served(G).as_deref(), Some(if others == 0 { "b" } else { "a" }));
+        world.assert_quiet(3);
+    }
+}
+
+#[test]
 fn b_healing_restart_with_the_folder_while_the_group_changed() {
     let mut world = World::stored(Streamside);
     world.leave("m");

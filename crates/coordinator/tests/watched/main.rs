@@ -3,9 +3,12 @@
 
 mod broker;
 mod deletes;
+#[path = "../simulator/dice.rs"]
+mod dice;
 mod facts;
 mod healing;
 mod pushes;
+mod schedules;
 
 mod tables;
 mod world;

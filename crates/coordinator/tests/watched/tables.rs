@@ -129,5 +129,9 @@ fn b_tables_other_modes_folder() {
     world.process().journal = marks.iter().map(|d| (d.key(), d.value().unwrap())).collect();
     world.restart(true);
     assert_eq!(world.served(G).as_deref(), Some("a"));
+    world.round();
+    world.round();
+    assert_eq!(world.asks, 2, "nobody can tell whether it is the same group");
+    assert_eq!(world.served(G).as_deref(), Some("a"));
     world.assert_quiet(3);
 }

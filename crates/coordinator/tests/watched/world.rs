@@ -48,6 +48,21 @@ pub struct Client {
     pub asked: bool,
 }
 
+impl Client {
+    pub fn new(group: &str, description: &str) -> Self {
+        Self {
+            group: group.to_owned(),
+            epoch: 0,
+            version: 1,
+            willing: true,
+            description: description.to_owned(),
+            topology: topology("in"),
+            connection: 0,
+            asked: false,
+        }
+    }
+}
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Beat {
     pub asked: bool,
@@ -271,16 +286,7 @@ impl World {
     }
 
     pub fn start_as(&mut self, member: &str, group: &str, description: &str, topology: Topology, version: i16) -> Beat {
-        let client = Client {
-            group: group.to_owned(),
-            epoch: 0,
-            version,
-            willing: true,
-            description: description.to_owned(),
-            topology,
-            connection: self.number(),
-            asked: false,
-        };
+        let client = Client { version, topology, connection: self.number(), ..Client::new(group, description) };
         self.clients.insert(member.to_owned(), client);
         self.beat(member)
     }
