@@ -2,14 +2,17 @@
 
 use std::path::Path;
 
+use serde_json::json;
 use streamside_client::{Cluster, Member, MemberOptions, TlsOptions};
 use streamside_testkit::certificates::Authority;
+use streamside_testkit::client::Client;
+use streamside_testkit::process::hang_up;
 use streamside_testkit::server::{Server, Setup, free_port};
 use tempfile::TempDir;
 
 use super::{
-    BINARY, all_answers_reach_a_slow_reader, as_client, asking, brokers, eventually_logged, options, refused, runtime,
-    secured, trusting,
+    BINARY, HOST, all_answers_reach_a_slow_reader, as_client, asking, brokers, eventually_logged, options, refused,
+    runtime, secured, trusting,
 };
 
 /// Towards a cluster with TLS on `port`, trusting what `trust.pem` in `folder` holds.
@@ -77,6 +80,37 @@ fn tls_on_both_sides_with_certificates_of_both_kinds() {
 }
 
 #[test]
+fn new_certificates_towards_the_cluster_are_taken_at_sighup() {
+    let (authority, next, folder) = (Authority::new().unwrap(), Authority::new().unwrap(), TempDir::new().unwrap());
+    let mut upstream = asking(secured(&authority, folder.path()), folder.path(), "required").start().unwrap();
+    let gateway = towards(Setup::new(BINARY), folder.path(), "127.0.0.1", upstream.port)
+        .set("streamside.upstream.shared.identity", "accept");
+    let gateway = with_certificate(gateway, &authority, folder.path()).start().unwrap();
+    let reached = || {
+        let mut plain = Client::open(gateway.port, "plain").unwrap();
+        plain.call("ApiVersions", 0, &json!({})).is_ok()
+    };
+    assert!(reached());
+
+    // The cluster goes over to another authority; we do not know it, and then we do.
+    upstream.stop().unwrap();
+    next.issue("server", &HOST).unwrap().write(folder.path(), "server.pem").unwrap();
+    std::fs::write(folder.path().join("trust.pem"), next.pem()).unwrap();
+    upstream.restart().unwrap();
+    assert!(!reached());
+    next.issue_for_days("gateway", &[], 20).unwrap().write(folder.path(), "gateway.pem").unwrap();
+    hang_up(gateway.pid()).unwrap();
+    eventually_logged(&gateway, "the certificate in streamside.upstream.ssl.keystore expires in");
+    assert!(reached());
+    eventually_logged(&gateway, "the upstream answers again");
+
+    std::fs::write(folder.path().join("gateway.pem"), "torn").unwrap();
+    hang_up(gateway.pid()).unwrap();
+    eventually_logged(&gateway, "security towards the cluster stays as it was");
+    assert!(reached());
+}
+
+#[test]
 fn answers_wait_for_a_slow_reader_and_all_arrive() {
     let (authority, folder) = (Authority::new().unwrap(), TempDir::new().unwrap());
     let upstream = secured(&authority, folder.path()).start().unwrap();
@@ -89,8 +123,8 @@ fn tls_on_either_side_alone() {
     let (authority, folder) = (Authority::new().unwrap(), TempDir::new().unwrap());
     let encrypted = secured(&authority, folder.path()).start().unwrap();
     let terminating = towards(Setup::new(BINARY), folder.path(), "127.0.0.1", encrypted.port).start().unwrap();
-    let mut plain = streamside_testkit::client::Client::open(terminating.port, "plain").unwrap();
-    let answer = plain.call("DescribeCluster", 1, &serde_json::json!({"EndpointType": 1})).unwrap();
+    let mut plain = Client::open(terminating.port, "plain").unwrap();
+    let answer = plain.call("DescribeCluster", 1, &json!({"EndpointType": 1})).unwrap();
     assert_eq!(answer["Brokers"].as_array().map(Vec::len), Some(1), "{answer}");
 
     let plain = Setup::new(BINARY).start().unwrap();

@@ -2,6 +2,7 @@
 
 use std::io;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use streamside_client::TlsConnector;
@@ -50,8 +51,8 @@ impl DialError {
 pub struct Dialer {
     /// For one connection, from the name to the end of the TLS handshake.
     pub timeout: Duration,
-    /// Encryption; `None`: plaintext.
-    tls: Option<TlsConnector>,
+    /// Encryption; `None`: plaintext. Shared, so that certificates may change while it is in use.
+    tls: Arc<RwLock<Option<TlsConnector>>>,
     /// Where we listen ourselves: never connected to.
     own: SocketAddr,
 }
@@ -62,8 +63,17 @@ impl Dialer {
     /// # Errors
     /// Certificates that cannot be read or used, as a sentence.
     pub fn new(timeout: Duration, security: &UpstreamSecurity, own: SocketAddr) -> Result<Self, String> {
-        let tls = security.tls.as_ref().map(TlsConnector::new).transpose().map_err(|e| e.reason)?;
-        Ok(Self { timeout, tls, own })
+        Ok(Self { timeout, tls: Arc::new(RwLock::new(connector(security)?)), own })
+    }
+
+    /// Reads the certificates again: connections that are made from now on get them.
+    ///
+    /// # Errors
+    /// As [`Dialer::new`]; nothing changes then.
+    pub fn reload(&self, security: &UpstreamSecurity) -> Result<(), String> {
+        let fresh = connector(security)?;
+        *self.tls.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+        Ok(())
     }
 
     /// The same with less time.
@@ -87,10 +97,15 @@ impl Dialer {
 
     /// What is spoken over a TCP connection to `host`, which the certificate must be for.
     async fn secure(&self, tcp: TcpStream, host: &str) -> Result<Stream, DialError> {
-        let Some(tls) = &self.tls else { return Ok(Stream::Tcp(tcp)) };
+        let tls = self.tls.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let Some(tls) = tls else { return Ok(Stream::Tcp(tcp)) };
         let stream = tls.connect(host, tcp, self.timeout).await.map_err(DialError::Tls)?;
         Ok(Stream::Other(Box::new(stream)))
     }
+}
+
+fn connector(security: &UpstreamSecurity) -> Result<Option<TlsConnector>, String> {
+    security.tls.as_ref().map(TlsConnector::new).transpose().map_err(|e| e.reason)
 }
 
 async fn connect(to: &HostPort, own: SocketAddr) -> Result<TcpStream, DialError> {

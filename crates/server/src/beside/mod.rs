@@ -108,6 +108,7 @@ pub struct Running {
     /// Whether the upstream is there.
     pub health: Arc<Health>,
     nodes: Option<Arc<Nodes>>,
+    own: Arc<Own>,
     interceptor: Arc<Interceptor>,
     pairs: Arc<Pairs>,
     tunables: Arc<Tunables>,
@@ -131,9 +132,7 @@ pub async fn start(
     metrics: Arc<Metrics>,
 ) -> Result<Running, BesideError> {
     let tls = Acceptor::of(settings, &metrics).map_err(StartError::from)?;
-    if let Some(certificate) = upstream.security.tls.as_ref().and_then(|tls| tls.certificate.as_ref()) {
-        tls::expiry::note_upstream(&metrics, certificate);
-    }
+    tls::expiry::note_upstream(&metrics, &upstream.security);
     let core = Core::start(settings, registry, data_dir, Arc::clone(&metrics)).await?;
     let (listener, address) = listener::bind(&settings.listener).await?;
     not_ourselves(&upstream.bootstrap, address).await?;
@@ -155,9 +154,8 @@ pub async fn start(
         }
     };
     let health = Arc::new(Health::new(Arc::clone(&metrics)));
-    let security = &upstream.security;
     let name = format!("streamside-{own_id}");
-    let own = Own::new(&upstream.bootstrap, security.options(), security.can_ask(), settings.connect_timeout, &name);
+    let own = Own::new(&upstream.bootstrap, &upstream.security, settings.connect_timeout, &name);
     let own = Arc::new(own.map_err(BesideError::Upstream)?);
 
     let interceptor = Arc::new(Interceptor::new(Arc::clone(&core), settings));
@@ -192,8 +190,8 @@ pub async fn start(
         tasks.push(tokio::spawn(accept_at_nodes(opened, door, phase.subscribe(), Arc::clone(&pairs))));
     }
     own::ask_first(&own, &health, nodes.as_deref()).await?;
-    tasks.push(tokio::spawn(own::keep_asking(own, Arc::clone(&health), nodes.clone())));
-    Ok(Running { address, core, health, nodes, interceptor, pairs, tunables, tls, phase, alive, tasks })
+    tasks.push(tokio::spawn(own::keep_asking(Arc::clone(&own), Arc::clone(&health), nodes.clone())));
+    Ok(Running { address, core, health, nodes, own, interceptor, pairs, tunables, tls, phase, alive, tasks })
 }
 
 fn advertised_port(settings: &Settings, bound: SocketAddr) -> u16 {
@@ -249,6 +247,11 @@ impl Running {
         tls::reload(self.tls.as_deref(), settings);
         if let Some(upstream) = &settings.upstream {
             self.pairs.set_mode(upstream.mode);
+            let security = &upstream.security;
+            match self.pairs.dialer.reload(security).and_then(|()| self.own.reload(security)) {
+                Ok(()) => tls::expiry::note_upstream(&self.pairs.metrics, security),
+                Err(error) => tracing::error!(error, "security towards the cluster stays as it was"),
+            }
         }
     }
 

@@ -1,6 +1,6 @@
 //! Our own questions to the cluster: is it there, which nodes does it have, does it know streams groups?
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use streamside_client::{Address, Cluster, Options};
@@ -13,7 +13,7 @@ use streamside_wire::messages::streams_group_topology_description_update::Stream
 
 use super::health::Health;
 use super::nodes::{Nodes, NodesError};
-use crate::config::HostPort;
+use crate::config::{HostPort, UpstreamSecurity};
 
 /// How often the cluster is asked while all is well.
 const EVERY: Duration = Duration::from_secs(30);
@@ -46,31 +46,43 @@ pub struct Abilities {
 
 /// Our own connection to the cluster.
 pub struct Own {
-    cluster: Cluster,
+    /// Replaced when certificates or our login change.
+    cluster: RwLock<(Cluster, CanAsk)>,
+    addresses: Vec<Address>,
+    timeout: Duration,
+    name: String,
     bootstrap: String,
-    can_ask: bool,
 }
 
+/// Not where the cluster wants a login and we have none; then it is only seen whether it is there.
+type CanAsk = bool;
+
 impl Own {
-    /// Prepares it. `can_ask`: not where the cluster wants a login and we have none; then it is only seen whether it is
-    /// there. `name` is what we call ourselves, and know ourselves by.
+    /// Prepares it. `name` is what we call ourselves, and know ourselves by.
     ///
     /// # Errors
     /// Certificates that cannot be read or used, as a sentence.
     pub fn new(
         bootstrap: &[HostPort],
-        options: Options,
-        can_ask: bool,
+        security: &UpstreamSecurity,
         timeout: Duration,
         name: &str,
     ) -> Result<Self, String> {
         let shown = bootstrap.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
         let addresses =
             bootstrap.iter().map(|b| Address { host: b.host.clone(), port: b.port }).collect::<Vec<Address>>();
-        let options =
-            Options { connect_timeout: timeout, request_timeout: timeout, client_id: name.to_owned(), ..options };
-        let cluster = Cluster::new(addresses, options).map_err(|e| e.to_string())?;
-        Ok(Self { cluster, bootstrap: shown, can_ask })
+        let cluster = cluster(&addresses, security, timeout, name)?;
+        Ok(Self { cluster: RwLock::new(cluster), addresses, timeout, name: name.to_owned(), bootstrap: shown })
+    }
+
+    /// Reads certificates and login again; they count from the next question on.
+    ///
+    /// # Errors
+    /// As [`Own::new`]; nothing changes then.
+    pub fn reload(&self, security: &UpstreamSecurity) -> Result<(), String> {
+        let fresh = cluster(&self.addresses, security, self.timeout, &self.name)?;
+        *self.cluster.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+        Ok(())
     }
 
     /// Asks once.
@@ -78,9 +90,10 @@ impl Own {
     /// # Errors
     /// A sentence that says what is wrong and what to do.
     pub async fn ask(&self) -> Result<Option<Told>, String> {
+        let (cluster, can_ask) = self.cluster.read().unwrap_or_else(PoisonError::into_inner).clone();
         let asked = async {
-            let connection = self.cluster.any().await?;
-            if !self.can_ask {
+            let connection = cluster.any().await?;
+            if !can_ask {
                 return Ok(None);
             }
             let version = connection.version::<MetadataRequest>()?.max(1);
@@ -132,6 +145,22 @@ impl Own {
             _ => format!("upstream {told}"),
         }
     }
+}
+
+fn cluster(
+    addresses: &[Address],
+    security: &UpstreamSecurity,
+    timeout: Duration,
+    name: &str,
+) -> Result<(Cluster, CanAsk), String> {
+    let options = Options {
+        connect_timeout: timeout,
+        request_timeout: timeout,
+        client_id: name.to_owned(),
+        ..security.options()
+    };
+    let cluster = Cluster::new(addresses.to_vec(), options).map_err(|e| e.reason)?;
+    Ok((cluster, security.can_ask()))
 }
 
 /// The client's sentences name the settings of a stock client; ours stand under a prefix.

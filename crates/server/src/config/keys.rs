@@ -566,78 +566,78 @@ pub const KEYS: &[Key] = &[
         "PLAINTEXT",
         "What the cluster's listeners speak. Clients log in through us exactly where the cluster's protocol has SASL, so `listeners` must have it too.",
     ),
-    key(
+    live(key(
         Upstream,
         "streamside.upstream.ssl.truststore.type",
         Kind::OneOf(&["JKS", "PKCS12", "PEM"]),
         "JKS",
         "As `ssl.keystore.type`.",
-    ),
-    key(
+    )),
+    live(key(
         Upstream,
         "streamside.upstream.ssl.truststore.location",
         Kind::Text("a file"),
         "",
-        "PEM file with the certificates that may vouch for the cluster. Empty: those that the system trusts.",
-    ),
-    key(
+        "PEM file with the certificates that may vouch for the cluster. Empty: those that the system trusts. Read again at SIGHUP.",
+    )),
+    live(key(
         Upstream,
         "streamside.upstream.ssl.truststore.certificates",
         Kind::Text("PEM text"),
         "",
         "The same itself instead of a file.",
-    ),
-    key(
+    )),
+    live(key(
         Upstream,
         "streamside.upstream.ssl.keystore.type",
         Kind::OneOf(&["JKS", "PKCS12", "PEM"]),
         "JKS",
         "As `ssl.keystore.type`.",
-    ),
-    key(
+    )),
+    live(key(
         Upstream,
         "streamside.upstream.ssl.keystore.location",
         Kind::Text("a file"),
         "",
-        "PEM file with our own key and certificate chain, for a cluster that asks for one. See `streamside.upstream.shared.identity`.",
-    ),
-    key(
+        "PEM file with our own key and certificate chain, for a cluster that asks for one. Read again at SIGHUP. See `streamside.upstream.shared.identity`.",
+    )),
+    live(key(
         Upstream,
         "streamside.upstream.ssl.keystore.certificate.chain",
         Kind::Text("PEM text"),
         "",
         "The chain itself instead of a file.",
-    ),
-    secret(key(
+    )),
+    live(secret(key(
         Upstream,
         "streamside.upstream.ssl.keystore.key",
         Kind::Text("PEM text"),
         "",
         "The private key that belongs to it.",
-    )),
+    ))),
     secret(key(Upstream, "streamside.upstream.ssl.key.password", Kind::Text("empty"), "", "As `ssl.key.password`.")),
-    key(
+    live(key(
         Upstream,
         "streamside.upstream.ssl.endpoint.identification.algorithm",
         Kind::Text("https, or empty"),
         "https",
         "The certificate of each node must be for the host that the cluster tells for it. Empty: for any host.",
-    ),
+    )),
     later(key(Upstream, "streamside.upstream.ssl.*", Kind::Text("any text"), "", "Other settings of TLS.")),
-    key(
+    live(key(
         Upstream,
         "streamside.upstream.sasl.mechanism",
         Kind::Text("PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, or empty"),
         "",
         "How we log in ourselves, to learn the nodes before the first client has logged in. Empty: not at all. Clients may use any mechanism that names no host.",
-    ),
-    secret(key(
+    )),
+    live(secret(key(
         Upstream,
         "streamside.upstream.sasl.jaas.config",
         Kind::Text("a login module with username and password"),
         "",
         "Our own credentials, as in Kafka's client settings.",
-    )),
+    ))),
     later(secret(key(Upstream, "streamside.upstream.sasl.*", Kind::Text("any text"), "", "Other settings of SASL."))),
     key(
         Upstream,

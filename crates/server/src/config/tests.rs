@@ -38,7 +38,9 @@ fn defaults_are_kafkas_and_ours() {
     assert_eq!(settings.compat, Compat::Streamside);
     assert!(settings.worker_threads >= 1);
     let config = settings.coordinator_config(Some("disk".to_owned()));
-    assert_eq!(config, streamside_coordinator::Config::default());
+    // Standing alone no group is gone by not being seen.
+    let alone = streamside_coordinator::Config { gone_after_ms: i64::MAX, ..Default::default() };
+    assert_eq!(config, alone);
 }
 
 #[test]

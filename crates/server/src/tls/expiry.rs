@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use streamside_client::Pem;
-
 use super::validity;
+use crate::config::UpstreamSecurity;
 use crate::metrics::Metrics;
 
 /// From so many days before the end on it is told once a day.
@@ -25,9 +24,10 @@ pub(super) fn note(metrics: &Metrics, side: &'static str, end: i64) {
     warn(side, end);
 }
 
-/// Notes the certificate that we show to the cluster.
-pub fn note_upstream(metrics: &Metrics, certificate: &Pem) {
-    // What can't be read stopped the start already.
+/// Notes the certificate that we show to the cluster, if any.
+pub fn note_upstream(metrics: &Metrics, security: &UpstreamSecurity) {
+    let Some(certificate) = security.tls.as_ref().and_then(|tls| tls.certificate.as_ref()) else { return };
+    // What can't be read is told by whoever uses it.
     if let Some(end) = certificate.certificates("streamside.upstream.ssl.keystore").ok().and_then(|c| end_of(&c)) {
         note(metrics, "upstream", end);
     }
