@@ -90,7 +90,7 @@ impl Own {
     /// # Errors
     /// A sentence that says what is wrong and what to do.
     pub async fn ask(&self) -> Result<Option<Told>, String> {
-        let (cluster, can_ask) = self.cluster.read().unwrap_or_else(PoisonError::into_inner).clone();
+        let (cluster, can_ask) = self.cluster();
         let asked = async {
             let connection = cluster.any().await?;
             if !can_ask {
@@ -113,8 +113,9 @@ impl Own {
     /// # Errors
     /// As [`Own::ask`].
     pub async fn abilities(&self) -> Result<Abilities, String> {
+        let (cluster, _) = self.cluster();
         let asked = async {
-            let connection = self.cluster.any().await?;
+            let connection = cluster.any().await?;
             let version = connection.version::<ApiVersionsRequest>()?;
             let mut request = ApiVersionsRequest::default();
             if version >= 3 {
@@ -133,6 +134,10 @@ impl Own {
             })
         };
         asked.await.map_err(|e| self.sentence(&e))
+    }
+
+    fn cluster(&self) -> (Cluster, CanAsk) {
+        self.cluster.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     fn sentence(&self, error: &streamside_client::Error) -> String {

@@ -204,13 +204,8 @@ async fn cluster(
                 continue;
             }
         }
-        let own = Own::new(
-            std::slice::from_ref(address),
-            security.options(),
-            security.can_ask(),
-            settings.connect_timeout,
-            "streamside-check",
-        );
+        let only = std::slice::from_ref(address);
+        let own = Own::new(only, security, settings.connect_timeout, "streamside-check");
         let own = match own {
             Ok(own) => own,
             Err(error) => {
