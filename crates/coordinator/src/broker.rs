@@ -178,6 +178,9 @@ impl Coordinator {
         };
         let left = mark.map(|mark| mark.orphaned(None)).filter(Mark::may_hold);
         let owed = left.is_some();
+        if owed && mark == left.as_ref() && self.watched.view(group).is_some_and(|view| view.gone && view.owed) {
+            return;
+        }
         if mark != left.as_ref() {
             records.push(mark_record(&id, left));
         }

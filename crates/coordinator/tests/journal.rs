@@ -12,6 +12,7 @@ use streamside_coordinator::group::{
     CurrentAssignment, GroupMetadata, GroupSettings, MemberMetadata, TargetMetadata, Tasks,
 };
 use streamside_coordinator::record::RecordError;
+use streamside_coordinator::watched::{KeptFacts, Kin};
 use streamside_topology::{DescriptionHash, Fingerprint};
 
 fn mark() -> Mark {
@@ -53,6 +54,18 @@ fn all() -> Vec<Durable> {
         Durable::TargetMember { group: id().0, member: id().1, value: Some(Tasks::default()) },
         Durable::CurrentAssignment { group: id().0, member: id().1, value: Some(CurrentAssignment::default()) },
         Durable::Mark { group: id().0, value: Some(Box::new(mark())) },
+        Durable::Watched {
+            group: id().0,
+            value: Some(KeptFacts {
+                incarnation: 7,
+                group_epoch: 12,
+                topology_epoch: Some(0),
+                fingerprint: Some(Fingerprint([0xcd; 16])),
+                seen_at: 1_700_000_000_000,
+                owed: true,
+                kin: Kin::default(),
+            }),
+        },
         Durable::Settings {
             group: id().0,
             value: Some(Arc::new(GroupSettings::from(BTreeMap::from([(
@@ -128,7 +141,7 @@ proptest! {
 
     #[test]
     fn any_value_of_a_known_kind_is_read_or_refused(
-        which in 0_usize..6,
+        which in 0_usize..8,
         value in proptest::collection::vec(any::<u8>(), 0..256),
     ) {
         let mut bytes = vec![0];

@@ -50,6 +50,10 @@ const EXPECTED: &[(&str, &str)] = &[
     ("H11", "window"),
     ("H12", "once"),
     ("bounds", "tables kafka"),
+    (
+        "beside",
+        "epoch-join epoch-stale epoch-unknown epoch-kept silence-error silence-older question-backoff quiet-leave quiet-off quiet-coarse member-fenced member-offsets member-session member-69 push-recent push-texts push-again push-any push-refused push-gone describe-fits delete-first delete-failed delete-refused delete-owed delete-void delete-live delete-late delete-alive expiry-unseen expiry-sign expiry-start expiry-69 expiry-again healing-deleted healing-behind healing-looked healing-lower healing-topology healing-moved healing-process healing-restart healing-strangers healing-changed healing-nothing healing-classic healing-asks healing-bytes healing-kafka healing-sight healing-random healing-table tables-v0 tables-empty tables-kafka tables-bounds tables-silent tables-folder",
+    ),
 ];
 
 fn root() -> PathBuf {
@@ -136,9 +140,10 @@ fn every_test_named_after_a_rule_is_listed() {
 }
 
 #[test]
-fn every_test_of_the_group_is_listed() {
+fn every_test_of_the_group_and_beside_a_broker_is_listed() {
     let mut ours = BTreeSet::new();
     tests_in(&root().join("crates/coordinator/tests/group"), &mut ours);
+    tests_in(&root().join("crates/coordinator/tests/watched"), &mut ours);
     let listed: BTreeSet<_> = listed().into_iter().map(|(_, test)| test).collect();
     let unlisted: Vec<_> = ours.into_iter().filter(|test| !listed.contains(test)).collect();
     assert!(unlisted.is_empty(), "tests of the group that are not listed: {unlisted:#?}");

@@ -9,7 +9,7 @@ use streamside_wire::error_code::ErrorCode;
 use streamside_wire::messages::streams_group_describe::{DescribedGroup, Topology as DescribedTopology};
 use streamside_wire::messages::streams_group_heartbeat::{Subtopology, Topology};
 
-use super::view::{Kin, View, incarnation};
+use super::view::{Kin, View, WatchedGroup, incarnation};
 use super::{Watched, WatchedChange, change, horizon};
 use crate::config::Config;
 use crate::facts::{GroupFacts, Standing};
@@ -70,7 +70,7 @@ impl Watched {
         {
             known.lose(&mut view);
         }
-        decided.begun = learn(config, now, entry, asked_at, &mut view);
+        decided.begun = learn(config, now, entry, asked_at, &mut view, known.map(|(_, known)| known));
         decided.facts = Some(GroupFacts {
             topology_epoch: entry.topology.as_ref().map_or(-1, |topology| topology.epoch),
             fingerprint: entry.topology.as_ref().and_then(Fingerprint::of_described),
@@ -94,7 +94,14 @@ impl Watched {
 }
 
 /// Whether another making of the group began.
-fn learn(config: &Config, now: Now, entry: &DescribedGroup, asked_at: Millis, view: &mut View) -> bool {
+fn learn(
+    config: &Config,
+    now: Now,
+    entry: &DescribedGroup,
+    asked_at: Millis,
+    view: &mut View,
+    known: Option<&WatchedGroup>,
+) -> bool {
     let topology = entry.topology.as_ref().filter(|topology| topology.epoch >= 0);
     let epoch = topology.map(|topology| topology.epoch);
     let fingerprint = topology.and_then(Fingerprint::of_described);
@@ -107,9 +114,7 @@ fn learn(config: &Config, now: Now, entry: &DescribedGroup, asked_at: Millis, vi
     if contradicts && asked_at < view.learnt_at {
         return false;
     }
-    // Lost from sight, and found without anybody who was there.
-    let strangers =
-        view.lost && !entry.members.is_empty() && entry.members.iter().all(|member| !view.kin.has(&member.member_id));
+    let strangers = are_strangers(entry, asked_at, view, known);
     if lower || strangers {
         view.begin(now);
     }
@@ -137,6 +142,23 @@ fn learn(config: &Config, now: Now, entry: &DescribedGroup, asked_at: Millis, vi
     view.question = None;
     view.described_at = Some(now.at);
     lower || strangers
+}
+
+/// Whether the group has members and none of them is one that was known. Member ids are made anew with each process, so
+/// it may be another group.
+fn are_strangers(entry: &DescribedGroup, asked_at: Millis, view: &View, known: Option<&WatchedGroup>) -> bool {
+    let Some(known) = known.filter(|_| !entry.members.is_empty()) else { return false };
+    if view.lost {
+        return entry.members.iter().all(|member| !view.kin.has(&member.member_id));
+    }
+    let somebody = !known.members.is_empty() || !view.kin.is_empty();
+    // Whoever was heard since the question joined after it, perhaps.
+    somebody
+        && known.members.values().all(|member| member.seen_at < asked_at)
+        && entry
+            .members
+            .iter()
+            .all(|member| !view.kin.has(&member.member_id) && !known.members.contains_key(&*member.member_id))
 }
 
 /// A heartbeat's topology from what a describe shows of it.

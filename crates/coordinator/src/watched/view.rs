@@ -60,6 +60,12 @@ impl Kin {
         Self::sorted(self.0.iter().chain(more).copied().take(Self::KEPT).collect())
     }
 
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
     /// Whether the member is one of them.
     #[must_use]
     pub fn has(&self, member: &str) -> bool {

@@ -10,5 +10,6 @@ mod healing;
 mod pushes;
 mod schedules;
 
+mod table;
 mod tables;
 mod world;
