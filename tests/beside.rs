@@ -433,7 +433,7 @@ fn check_tells_of_the_cluster_its_nodes_and_their_ports() {
     let has = |told: &str, line: &str| assert!(told.lines().any(|l| l.starts_with(line)), "{line:?} is not in\n{told}");
 
     // The map says nothing of features, so streams groups count as switched off.
-    let (code, told) = check(&[upstream.clone()]);
+    let (code, told) = check(std::slice::from_ref(&upstream));
     assert_eq!(code, 1, "{told}");
     has(&told, &format!("ok   The broker at 127.0.0.1:{} answers over PLAINTEXT.", one.port));
     has(&told, "ok   It is the cluster the-cluster with 2 nodes.");
@@ -442,7 +442,7 @@ fn check_tells_of_the_cluster_its_nodes_and_their_ports() {
     assert!(told.contains("switched off: kafka-features.sh"), "{told}");
 
     lab.change(|map| map.features = vec![("streams.version".to_owned(), 1), ("metadata.version".to_owned(), 29)]);
-    let (code, told) = check(&[upstream.clone()]);
+    let (code, told) = check(std::slice::from_ref(&upstream));
     assert_eq!(code, 0, "{told}");
     has(
         &told,
@@ -453,7 +453,7 @@ fn check_tells_of_the_cluster_its_nodes_and_their_ports() {
     );
 
     two.stop();
-    let (code, told) = check(&[upstream.clone()]);
+    let (code, told) = check(std::slice::from_ref(&upstream));
     assert_eq!(code, 3, "{told}");
     has(&told, &format!("FAIL Node 2 can't be reached at 127.0.0.1:{}", two.port));
     let (code, told) = check(&[("streamside.upstream", format!("127.0.0.1:{}", two.port))]);
