@@ -4,8 +4,10 @@ use std::borrow::Cow;
 use std::time::Instant;
 
 use streamside_coordinator::group::Groups;
-use streamside_coordinator::{ClientContext, Config, Now, Record, Volatile};
-use streamside_wire::messages::streams_group_heartbeat::{StreamsGroupHeartbeatRequest, Topology};
+use streamside_coordinator::{ClientContext, Config, Coordinator, Input, Membership, Now, Record, Volatile};
+use streamside_wire::messages::streams_group_heartbeat::{
+    StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, Topology,
+};
 
 fn apply(groups: &mut Groups, records: impl IntoIterator<Item = Record>) {
     for record in records {
@@ -72,4 +74,43 @@ fn main() {
     }
     let beats = u32::try_from(rounds * members).unwrap_or(1);
     println!("{beats} steady heartbeats: {:?} each, {records} records", begun.elapsed() / beats);
+    beside_a_broker(&ids, rounds);
+}
+
+/// The same where a broker answered them and we look on.
+fn beside_a_broker(ids: &[String], rounds: usize) {
+    let mut coordinator = Coordinator::new(Config { membership: Membership::Broker, ..Config::default() });
+    let mut now = Now { at: 1_700_000_000_000, jitter: 0 };
+    let request = |id: &'_ str, epoch: i32| StreamsGroupHeartbeatRequest {
+        group_id: Cow::Borrowed("an-application"),
+        member_id: Cow::Owned(id.to_owned()),
+        member_epoch: epoch,
+        topology: (epoch == 0).then(Topology::default),
+        ..StreamsGroupHeartbeatRequest::default()
+    };
+    let answer = StreamsGroupHeartbeatResponse {
+        member_epoch: 1,
+        heartbeat_interval_ms: 5_000,
+        ..StreamsGroupHeartbeatResponse::default()
+    };
+    let mut tell = |now: Now, request: &StreamsGroupHeartbeatRequest<'_>| {
+        let input = Input::Beat { request, version: 1, answer: &answer, connection: 1 };
+        let decision = coordinator.decide(now, input);
+        for record in decision.records {
+            coordinator.apply(record);
+        }
+    };
+    for id in ids {
+        tell(now, &request(id, 0));
+    }
+    let requests: Vec<_> = ids.iter().map(|id| request(id, 1)).collect();
+    let begun = Instant::now();
+    for _ in 0..rounds {
+        now.at += 5;
+        for beat in &requests {
+            tell(now, beat);
+        }
+    }
+    let beats = u32::try_from(rounds * ids.len()).unwrap_or(1);
+    println!("{beats} steady heartbeats beside a broker: {:?} each", begun.elapsed() / beats);
 }

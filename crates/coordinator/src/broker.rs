@@ -17,10 +17,7 @@ use crate::facts::Standing;
 use crate::input::{Millis, Now, OpId, PluginFailure};
 use crate::record::{Durable, GroupId, Record, Volatile};
 use crate::watched::beat::Beat;
-use crate::watched::{KeptFacts, Kin, View, WatchedChange};
-
-/// What is kept learns once an hour that its group was seen.
-const KEPT_SEEN_MS: Millis = 3_600_000;
+use crate::watched::{KEPT_SEEN_MS, KeptFacts, Kin, View, WatchedChange};
 
 type Records = SmallVec<[Record; 2]>;
 
@@ -280,7 +277,7 @@ impl Coordinator {
             group_epoch: view.group_epoch,
             topology_epoch: view.topology_epoch,
             fingerprint: view.fingerprint,
-            seen_at: before.map_or(seen_at, |kept| match seen_at - kept.seen_at {
+            seen_at: before.map_or(seen_at, |kept| match seen_at.saturating_sub(kept.seen_at) {
                 0..KEPT_SEEN_MS => kept.seen_at,
                 _ => seen_at,
             }),

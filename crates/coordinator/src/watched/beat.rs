@@ -10,7 +10,7 @@ use streamside_wire::messages::streams_group_heartbeat::{
 };
 
 use super::view::{Question, Reported, SeenMember, View, WatchedGroup, incarnation};
-use super::{Watched, WatchedChange, change, horizon};
+use super::{KEPT_SEEN_MS, Watched, WatchedChange, change, horizon};
 use crate::config::{Compat, Config};
 use crate::decision::Effect;
 use crate::facts::HeartbeatFacts;
@@ -21,8 +21,6 @@ use crate::record::{GroupId, MemberId, Record};
 const STALE_TOPOLOGY: i8 = 0;
 /// The longest wait before the broker is asked about a group again.
 const QUESTION_CAP_MS: Millis = 300_000;
-/// How often what is kept learns that the group was seen.
-const KEPT_SEEN_MS: Millis = 3_600_000;
 
 /// A heartbeat and the broker's answer.
 #[derive(Clone, Copy, Debug)]
@@ -92,8 +90,9 @@ impl Watched {
             version: beat.version,
             begun: decided.begun && config.compat == Compat::Streamside,
         });
-        let worth_keeping =
-            known.and_then(|known| known.kept.as_ref()).is_some_and(|kept| now.at - kept.seen_at >= KEPT_SEEN_MS);
+        let worth_keeping = known
+            .and_then(|known| known.kept.as_ref())
+            .is_some_and(|kept| now.at.saturating_sub(kept.seen_at) >= KEPT_SEEN_MS);
         if worth_keeping || known.is_none_or(|known| known.view != view) {
             decided.records.push(change(WatchedChange::View { group: Arc::clone(&group), view: Box::new(view) }));
         }

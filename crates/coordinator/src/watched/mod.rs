@@ -34,6 +34,9 @@ use view::WatchedGroup;
 /// A heartbeat counts as recent for so many intervals.
 const RECENT_INTERVALS: Millis = 3;
 
+/// How often what is kept learns that its group was seen.
+pub(crate) const KEPT_SEEN_MS: Millis = 3_600_000;
+
 /// A volatile change of what is known of watched groups.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]

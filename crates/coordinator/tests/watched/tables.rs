@@ -135,3 +135,27 @@ fn b_tables_other_modes_folder() {
     assert_eq!(world.served(G).as_deref(), Some("a"));
     world.assert_quiet(3);
 }
+
+#[test]
+fn b_tables_reload_keeps_what_the_broker_told() {
+    let mut world = World::stored(Streamside);
+    let connection = world.clients["m"].connection;
+    world.beat("m");
+    let described_at = world.coordinator().watched().view(G).unwrap().described_at;
+    world.reload();
+    assert_eq!(world.standing("m", G, connection), streamside_coordinator::Standing::Member);
+    assert_eq!(world.coordinator().watched().view(G).unwrap().described_at, described_at, "the broker was not asked");
+    world.assert_quiet(3);
+    assert_eq!(world.served(G).as_deref(), Some("a"));
+    // The commit that failed was a deletion's: the plugin is told all the same.
+    world.leave("m");
+    let journal = world.processes[0].journal.clone();
+    world.delete_behind_our_back(G);
+    world.pass(1);
+    world.look(G);
+    world.process().journal = journal;
+    world.reload();
+    world.cleanup();
+    assert!(world.is_blank(), "{:?}", world.sizes());
+    assert!(world.processes[0].plugin.is_empty());
+}

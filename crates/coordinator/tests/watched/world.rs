@@ -267,6 +267,17 @@ impl World {
         }
     }
 
+    /// After a commit that failed: memory is loaded from the folder.
+    pub fn reload(&mut self) {
+        let now = self.at();
+        let process = self.process();
+        let durables: Vec<_> =
+            process.journal.iter().map(|(key, value)| Durable::decode(key, value).unwrap()).collect();
+        let config = process.coordinator.config().clone();
+        let old = std::mem::replace(&mut process.coordinator, Coordinator::new(config.clone()));
+        process.coordinator = old.reloaded(config, now, durables);
+    }
+
     /// Clients reach another process from now on, a new one if it is not there.
     pub fn move_to(&mut self, process: usize) {
         while self.processes.len() <= process {
