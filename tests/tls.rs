@@ -97,6 +97,7 @@ fn members_live_behind_tls() {
             assert_eq!(found.first().map(|g| g.group_id.as_str()), Some("orders"));
             member.leave().await.unwrap();
         });
+        assert!(server.log().contains("--command-config client.properties"), "{}", server.log());
         assert!(server.stop().unwrap().success());
     }
 }
@@ -268,6 +269,29 @@ fn what_cannot_be_used_stops_the_start_with_the_cure() {
         assert!(log.contains(part), "{part:?} is not in {log}");
         assert!(!log.contains(secret_line(&one)), "{log}");
     }
+}
+
+#[test]
+fn check_tries_certificates_without_serving() {
+    let (authority, folder) = (Authority::new().unwrap(), TempDir::new().unwrap());
+    let own = authority.issue_for_days("server", &HOST, 90).unwrap().write(folder.path(), "server.pem").unwrap();
+    let check = |keystore: &Path| {
+        let keystore = format!("ssl.keystore.location={}", keystore.display());
+        let overrides =
+            ["listeners=SSL://127.0.0.1:0", "ssl.keystore.type=PEM", &keystore, "streamside.http.listen=off"];
+        let mut command = std::process::Command::new(BINARY);
+        command.arg("check").args(overrides.iter().flat_map(|o| ["--override", o])).current_dir(folder.path());
+        let ran = command.output().unwrap();
+        (ran.status.success(), String::from_utf8(ran.stdout).unwrap())
+    };
+    let (good, told) = check(&own);
+    assert!(good && told.contains("The certificate in ssl.keystore can be used and ends in 89 days."), "{told}");
+    std::fs::write(folder.path().join("torn.pem"), "torn").unwrap();
+    let (good, told) = check(&folder.path().join("torn.pem"));
+    assert!(
+        !good && told.contains("TLS of the listener can't be used: ssl.keystore: no `BEGIN CERTIFICATE`"),
+        "{told}"
+    );
 }
 
 /// A line of the key that must be in no log.

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use crate::beside::nodes::NodeView;
 use crate::beside::{self, BesideError};
 use crate::config::upstream::Mode;
-use crate::config::{self, HostPort, Settings, Sources};
+use crate::config::{self, HostPort, Protocol, Settings, Sources};
 use crate::data_dir::{DataDir, DataDirError};
 use crate::http::guard::Guard;
 use crate::http::token::{TokenError, Tokens, is_open_to_others};
@@ -221,6 +221,7 @@ impl Daemon {
     pub fn welcome(&self) -> Welcome {
         Welcome {
             kafka: self.running.address(),
+            protocol: self.settings.protocol,
             upstream: self.front(),
             http: self.http,
             data_dir: std::path::absolute(self.data_dir.path()).unwrap_or_else(|_| self.data_dir.path().to_path_buf()),
@@ -364,6 +365,7 @@ impl fmt::Display for Front {
 #[derive(Debug)]
 pub struct Welcome {
     kafka: SocketAddr,
+    protocol: Protocol,
     upstream: Option<Front>,
     http: Option<SocketAddr>,
     data_dir: PathBuf,
@@ -373,7 +375,11 @@ pub struct Welcome {
 
 impl fmt::Display for Welcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { kafka, upstream, http, data_dir, plugin, groups } = self;
+        let Self { kafka, protocol, upstream, http, data_dir, plugin, groups } = self;
+        let (clients, config) = match protocol {
+            Protocol::Plaintext => (String::new(), ""),
+            other => (format!(" and security.protocol={}", other.name()), " --command-config client.properties"),
+        };
         let kept = match plugin.as_deref() {
             Some(plugin) => format!("descriptions kept by '{plugin}'"),
             None => "descriptions off".to_owned(),
@@ -393,12 +399,12 @@ impl fmt::Display for Welcome {
         match upstream {
             Some(front) => writeln!(
                 f,
-                "next: set bootstrap.servers={} in your applications, then: streamside groups --bootstrap-server {}",
+                "next: set bootstrap.servers={}{clients} in your applications, then: streamside groups --bootstrap-server {}{config}",
                 front.clients, front.clients
             ),
             None => writeln!(
                 f,
-                "next: streamside groups --bootstrap-server {kafka}   (or: streamside demo, to see it with applications)"
+                "next: streamside groups --bootstrap-server {kafka}{config}   (or: streamside demo, to see it with applications)"
             ),
         }
     }

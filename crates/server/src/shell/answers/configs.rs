@@ -41,6 +41,7 @@ const STRING: i8 = 2;
 const INT: i8 = 3;
 const LONG: i8 = 5;
 const LIST: i8 = 7;
+const PASSWORD: i8 = 9;
 
 /// Characters of a client's own text in an error message.
 const QUOTED_CHARS: usize = 200;
@@ -302,8 +303,14 @@ fn bad_topic_name(name: &str) -> String {
 }
 
 /// Keys whose text is a list.
-const LISTS: [&str; 4] =
-    ["listeners", "advertised.listeners", "group.streams.assignors", "group.streams.rack.aware.assignment.tags"];
+const LISTS: [&str; 6] = [
+    "listeners",
+    "advertised.listeners",
+    "group.streams.assignors",
+    "group.streams.rack.aware.assignment.tags",
+    "ssl.cipher.suites",
+    "ssl.enabled.protocols",
+];
 
 /// The keys that are Kafka's too. They are changed in the file and by a restart or SIGHUP, not from here.
 fn broker_configs(effective: &[Effective], shown: &Shown) -> Vec<DescribeConfigsResourceResult> {
@@ -329,6 +336,7 @@ fn broker_configs(effective: &[Effective], shown: &Shown) -> Vec<DescribeConfigs
                     Some(keys::Kind::Integer { max, .. }) if max > i64::from(i32::MAX) => LONG,
                     Some(keys::Kind::Integer { .. }) => INT,
                     Some(keys::Kind::Boolean) => BOOLEAN,
+                    _ if is_sensitive => PASSWORD,
                     _ if LISTS.contains(&entry.key.as_str()) => LIST,
                     _ => STRING,
                 },
