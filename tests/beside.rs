@@ -134,6 +134,7 @@ fn every_port_that_an_answer_names_is_open_and_leads_to_its_node() {
     assert_eq!(brokers(port), [(9, port)]);
     let (_, metrics) = server.get("/metrics").unwrap();
     assert!(metrics.contains("streamside_upstream_up 1.0\n") && metrics.contains("mode=\"beside\""), "{metrics}");
+    assert!(metrics.contains("cluster=\"the-cluster\""), "{metrics}");
 }
 
 #[test]

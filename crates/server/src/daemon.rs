@@ -166,9 +166,9 @@ impl Daemon {
     pub async fn start(settings: Settings, registry: &Registry) -> Result<Self, DaemonError> {
         let data_dir = DataDir::open(&settings.data_dir)?;
         let readiness = watch::Sender::new(Readiness::Starting);
-        let cluster = settings.cluster_name.clone().unwrap_or_else(|| data_dir.cluster_id().to_owned());
         let mode = if settings.upstream.is_some() { "beside" } else { "standalone" };
-        let metrics = Arc::new(Metrics::new(mode, settings.plugin.class.as_deref(), &cluster));
+        let metrics = Metrics::new(mode, settings.plugin.class.as_deref(), data_dir.cluster_id());
+        let metrics = Arc::new(metrics.named(settings.cluster_name.clone()));
         // HTTP comes first: a long journal is no reason to call the process dead.
         let core = Arc::new(OnceLock::new());
         let (http_stop, stop) = watch::channel(false);
@@ -182,7 +182,6 @@ impl Daemon {
             metrics: Arc::clone(&metrics),
             retry: retry(Arc::clone(&core)),
             troubles: troubles(Arc::clone(&core)),
-            cluster_id: data_dir.cluster_id().to_owned(),
             cluster_name: settings.cluster_name.clone(),
             guard: Mutex::new(Arc::new(Guard {
                 names: own_names(&settings),

@@ -69,6 +69,11 @@ impl Health {
         self.verdicts.send_modify(|n| *n += 1);
     }
 
+    /// It said who it is.
+    pub fn cluster_is(&self, id: &str) {
+        self.metrics.cluster_is(id);
+    }
+
     /// A question of ours was not answered; `reason` is a sentence that says what to do.
     pub fn down(&self, reason: &str) {
         if self.loops.swap(false, Ordering::AcqRel) {

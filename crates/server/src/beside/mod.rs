@@ -149,7 +149,7 @@ pub async fn start(
                 advertised_port: advertised_port(settings, address),
                 bootstrap: upstream.bootstrap.clone(),
             };
-            let (nodes, opened) = Nodes::open(setup, Arc::clone(&noise))?;
+            let (nodes, opened) = Nodes::open(setup, Arc::clone(&noise), Arc::clone(&metrics))?;
             (Some(nodes), Some(opened))
         }
     };
@@ -189,7 +189,10 @@ pub async fn start(
     if let Some(opened) = opened {
         tasks.push(tokio::spawn(accept_at_nodes(opened, door, phase.subscribe(), Arc::clone(&pairs))));
     }
-    own::ask_first(&own, &health, nodes.as_deref()).await?;
+    if let Err(error) = own::ask_first(&own, &health, nodes.as_deref()).await {
+        tasks.iter().for_each(JoinHandle::abort);
+        return Err(error.into());
+    }
     tasks.push(tokio::spawn(own::keep_asking(Arc::clone(&own), Arc::clone(&health), nodes.clone())));
     Ok(Running { address, core, health, nodes, own, interceptor, pairs, tunables, tls, phase, alive, tasks })
 }

@@ -17,6 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::node_file::{KeptNode, NodeFile};
 use crate::config::HostPort;
 use crate::config::upstream::NodePorts;
+use crate::metrics::Metrics;
 use crate::shell::context::NoiseGate;
 use crate::shell::listener;
 
@@ -181,6 +182,7 @@ pub struct Nodes {
     map: Mutex<Map>,
     opened: mpsc::UnboundedSender<Opened>,
     noise: Arc<NoiseGate>,
+    metrics: Arc<Metrics>,
 }
 
 impl Nodes {
@@ -192,13 +194,17 @@ impl Nodes {
     pub fn open(
         setup: Setup,
         noise: Arc<NoiseGate>,
+        metrics: Arc<Metrics>,
     ) -> Result<(Arc<Self>, mpsc::UnboundedReceiver<Opened>), NodesError> {
         let (opened, listeners) = mpsc::unbounded_channel();
         let kept = NodeFile::read(&setup.file);
-        let nodes = Arc::new(Self { setup, map: Mutex::default(), opened, noise });
+        let nodes = Arc::new(Self { setup, map: Mutex::default(), opened, noise, metrics });
         {
             let mut map = nodes.map();
             map.cluster = kept.cluster;
+            if let Some(cluster) = &map.cluster {
+                nodes.metrics.cluster_is(cluster);
+            }
             // Whoever moved the listener expects the ports behind it to move as well.
             let same_listener = kept.listener == nodes.setup.listener.port();
             for node in kept.nodes {
@@ -303,6 +309,7 @@ impl Nodes {
             None => {}
         }
         map.cluster = Some(cluster.to_owned());
+        self.metrics.cluster_is(cluster);
         self.keep(map);
     }
 

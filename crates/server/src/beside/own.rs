@@ -193,10 +193,10 @@ pub async fn keep_asking(own: Arc<Own>, health: Arc<Health>, nodes: Option<Arc<N
         }
         match own.ask().await {
             Ok(told) => {
-                health.up();
-                if let (Some(nodes), Some(told)) = (&nodes, told) {
-                    take(nodes, &told);
+                if let Some(told) = told {
+                    take(&health, nodes.as_deref(), &told);
                 }
+                health.up();
                 pause = EVERY;
             }
             Err(reason) => {
@@ -210,14 +210,16 @@ pub async fn keep_asking(own: Arc<Own>, health: Arc<Health>, nodes: Option<Arc<N
     }
 }
 
-fn take(nodes: &Nodes, told: &Told) {
-    if told.nodes.is_empty() {
-        // A broker that is still starting knows nobody.
-        return;
+fn take(health: &Health, nodes: Option<&Nodes>, told: &Told) {
+    if let Some(cluster) = &told.cluster {
+        health.cluster_is(cluster);
     }
-    nodes.seen(told.cluster.as_deref(), &told.nodes);
-    for (id, host, port) in &told.nodes {
-        nodes.reach(told.cluster.as_deref(), *id, host, *port);
+    // A broker that is still starting knows nobody.
+    if let Some(nodes) = nodes.filter(|_| !told.nodes.is_empty()) {
+        nodes.seen(told.cluster.as_deref(), &told.nodes);
+        for (id, host, port) in &told.nodes {
+            nodes.reach(told.cluster.as_deref(), *id, host, *port);
+        }
     }
 }
 
@@ -228,21 +230,17 @@ fn take(nodes: &Nodes, told: &Told) {
 pub async fn ask_first(own: &Own, health: &Health, nodes: Option<&Nodes>) -> Result<(), NodesError> {
     match own.ask().await {
         Ok(told) => {
-            health.up();
-            match (nodes, told) {
-                (Some(nodes), Some(told)) if !told.nodes.is_empty() => {
-                    let learnt = nodes.learn(told.cluster.as_deref(), &told.nodes);
-                    nodes.seen(told.cluster.as_deref(), &told.nodes);
-                    learnt
+            if let Some(told) = told {
+                if let Some(nodes) = nodes {
+                    nodes.learn(told.cluster.as_deref(), &told.nodes)?;
                 }
-                _ => Ok(()),
+                take(health, nodes, &told);
             }
+            health.up();
         }
-        Err(reason) => {
-            health.down(&reason);
-            Ok(())
-        }
+        Err(reason) => health.down(&reason),
     }
+    Ok(())
 }
 
 #[cfg(test)]

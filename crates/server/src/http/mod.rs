@@ -68,14 +68,12 @@ pub type TroublesFn = Arc<dyn Fn() -> Pin<Box<dyn Future<Output = Vec<String>> +
 pub struct HttpState {
     /// Where in its life the daemon is.
     pub readiness: watch::Receiver<Readiness>,
-    /// What `/metrics` tells.
+    /// What `/metrics` tells; knows the cluster's id.
     pub metrics: Arc<Metrics>,
     /// Carries out `retry`.
     pub retry: RetryFn,
     /// Troubles of the plugin and the like, each a phrase; looked up for `/readyz`.
     pub troubles: TroublesFn,
-    /// The cluster's id.
-    pub cluster_id: String,
     /// Its name for people.
     pub cluster_name: Option<String>,
     /// Who may ask; replaced when the token file is read anew.
@@ -84,7 +82,7 @@ pub struct HttpState {
 
 impl std::fmt::Debug for HttpState {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("HttpState").field("cluster_id", &self.cluster_id).finish_non_exhaustive()
+        f.debug_struct("HttpState").field("metrics", &self.metrics).finish_non_exhaustive()
     }
 }
 

@@ -106,7 +106,7 @@ async fn retry(
     let Ok(Path((cluster, group))) = path else {
         return Problem::new(StatusCode::BAD_REQUEST, "The path is not percent-encoded UTF-8.").into_response();
     };
-    if cluster != "-" && cluster != state.cluster_id && Some(&cluster) != state.cluster_name.as_ref() {
+    if cluster != "-" && cluster != state.metrics.cluster_id() && Some(&cluster) != state.cluster_name.as_ref() {
         return Problem::new(StatusCode::NOT_FOUND, "There is no such cluster here; `-` stands for the only one.")
             .into_response();
     }

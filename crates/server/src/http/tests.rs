@@ -39,7 +39,6 @@ async fn start() -> Server {
             let troubles = vec!["the plugin hangs".to_owned(); trouble.load(Relaxed)];
             Box::pin(std::future::ready(troubles))
         }),
-        cluster_id: "id".to_owned(),
         cluster_name: Some("name".to_owned()),
         guard: Mutex::new(Arc::new(Guard { loopback: true, tokens, ..Guard::default() })),
     };

@@ -92,7 +92,7 @@ impl Collector for Scrape {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), Error> {
         let metrics = &*self.0;
         let mut out = Writer(&mut encoder);
-        let (plugin, cluster) = (label(&metrics.plugin), label(&metrics.cluster));
+        let (plugin, cluster) = (label(&metrics.plugin), label(&metrics.cluster()));
         let labels = [
             ("version", env!("CARGO_PKG_VERSION")),
             ("mode", metrics.mode),

@@ -199,7 +199,8 @@ pub struct Metrics {
     began: Instant,
     mode: &'static str,
     plugin: String,
-    cluster: String,
+    cluster_id: Mutex<String>,
+    cluster_name: Option<String>,
     sensors: Mutex<[Meter; SENSORS.len()]>,
     requests: Histograms<{ Api::ALL.len() }>,
     upstream_requests: Histograms<{ Api::ALL.len() }>,
@@ -224,7 +225,7 @@ pub struct Metrics {
 
 impl std::fmt::Debug for Metrics {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Metrics").field("mode", &self.mode).field("cluster", &self.cluster).finish_non_exhaustive()
+        f.debug_struct("Metrics").field("mode", &self.mode).field("cluster", &self.cluster()).finish_non_exhaustive()
     }
 }
 
@@ -234,13 +235,14 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Metrics {
-    /// All at 0. `mode`, `plugin` and `cluster` are labels of `streamside_info`.
-    pub fn new(mode: &'static str, plugin: Option<&str>, cluster: &str) -> Self {
+    /// All at 0. `mode`, `plugin` and the cluster's id, or its name where it has one, are labels of `streamside_info`.
+    pub fn new(mode: &'static str, plugin: Option<&str>, cluster_id: &str) -> Self {
         Self {
             began: Instant::now(),
             mode,
             plugin: plugin.unwrap_or("none").to_owned(),
-            cluster: cluster.to_owned(),
+            cluster_id: Mutex::new(cluster_id.to_owned()),
+            cluster_name: None,
             sensors: Mutex::new(std::array::from_fn(|_| Meter::new(0))),
             requests: Histograms::new(),
             upstream_requests: Histograms::new(),
@@ -261,6 +263,31 @@ impl Metrics {
             certificates: Mutex::default(),
             gauges: Mutex::new(None),
         }
+    }
+
+    /// With a name for people in the place of the cluster's id.
+    #[must_use]
+    pub fn named(mut self, cluster_name: Option<String>) -> Self {
+        self.cluster_name = cluster_name;
+        self
+    }
+
+    /// The cluster behind us said who it is.
+    pub fn cluster_is(&self, id: &str) {
+        let mut known = locked(&self.cluster_id);
+        if *known != id {
+            id.clone_into(&mut known);
+        }
+    }
+
+    /// The cluster's id.
+    pub fn cluster_id(&self) -> String {
+        locked(&self.cluster_id).clone()
+    }
+
+    /// The cluster's name for people, else its id.
+    pub fn cluster(&self) -> String {
+        self.cluster_name.clone().unwrap_or_else(|| self.cluster_id())
     }
 
     /// Where figures that are looked up come from.

@@ -27,7 +27,7 @@ impl Lab {
             advertised_port: self.listener.port(),
             bootstrap: vec![HostPort { host: "kafka".to_owned(), port: 9092 }],
         };
-        Nodes::open(setup, Arc::default())
+        Nodes::open(setup, Arc::default(), Arc::new(Metrics::new("beside", None, "none")))
     }
 }
 
