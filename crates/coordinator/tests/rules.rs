@@ -52,7 +52,7 @@ const EXPECTED: &[(&str, &str)] = &[
     ("bounds", "tables kafka"),
     (
         "beside",
-        "epoch-join epoch-stale epoch-unknown epoch-kept silence-error silence-older question-backoff quiet-leave quiet-off quiet-coarse member-fenced member-offsets member-session member-69 push-recent push-texts push-again push-any push-refused push-gone describe-fits delete-first delete-failed delete-refused delete-owed delete-void delete-live delete-late delete-alive expiry-unseen expiry-sign expiry-start expiry-69 expiry-again healing-deleted healing-behind healing-looked healing-lower healing-topology healing-moved healing-process healing-restart healing-strangers healing-changed healing-nothing healing-classic healing-asks healing-bytes healing-kafka healing-sight healing-random healing-table tables-v0 tables-empty tables-kafka tables-bounds tables-silent tables-reload tables-folder",
+        "epoch-join epoch-stale epoch-unknown epoch-kept silence-error silence-older question-backoff quiet-leave quiet-off quiet-coarse member-fenced member-offsets member-session member-69 push-recent push-texts push-again push-any push-refused push-gone describe-fits delete-first delete-failed delete-refused delete-owed delete-void delete-live delete-late delete-alive expiry-unseen expiry-sign expiry-start expiry-69 expiry-again healing-deleted healing-behind healing-looked healing-lower healing-topology healing-moved healing-process healing-restart healing-strangers healing-changed healing-nothing healing-classic healing-asks healing-bytes healing-kafka healing-sight healing-random healing-table captured-moving captured-4.3 captured-v0 tables-v0 tables-empty tables-kafka tables-bounds tables-any tables-silent tables-reload tables-folder",
     ),
 ];
 

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "tests")]
 
 mod broker;
+mod captured;
 mod deletes;
 #[path = "../simulator/dice.rs"]
 mod dice;

@@ -159,3 +159,51 @@ fn b_tables_reload_keeps_what_the_broker_told() {
     assert!(world.is_blank(), "{:?}", world.sizes());
     assert!(world.processes[0].plugin.is_empty());
 }
+
+#[test]
+fn b_tables_any_answers_at_any_time() {
+    use streamside_coordinator::Input;
+    let mut dice = crate::dice::Dice::new(7);
+    let limits = Limits { max_groups: 3, watched_members: 3, ..Limits::default() };
+    let mut world = World::with(Config { limits, ..config(Streamside) });
+    let start = world.now;
+    let extremes = [i32::MIN, -2, -1, 0, 1, 2, 7, i32::MAX];
+    for _ in 0..30_000 {
+        let group = dice.pick(&["a", "b", "c", "d", ""]);
+        let member = dice.pick(&["m", "n", "o", "p", ""]);
+        let code = dice.pick(&[0, 0, 0, 14, 16, 25, 30, 69, 110, -1, i16::MIN]);
+        let asked_at = dice.pick(&[i64::MIN, 0, world.now - 5, world.now, world.now + 5, i64::MAX]);
+        match dice.below(4) {
+            0 | 1 => {
+                let mut request = crate::world::request(group, member, dice.pick(&extremes));
+                request.topology = dice.chance(50).then(|| crate::world::topology_at(dice.pick(&extremes), "in"));
+                let answer = streamside_wire::messages::streams_group_heartbeat::StreamsGroupHeartbeatResponse {
+                    error_code: code,
+                    member_epoch: dice.pick(&extremes),
+                    heartbeat_interval_ms: dice.pick(&extremes),
+                    ..Default::default()
+                };
+                world.observe(&request, dice.pick(&[0, 1, i16::MAX]), &answer, 1);
+            }
+            2 => {
+                let mut entry = world.broker.describe(start, group);
+                entry.error_code = code;
+                entry.group_epoch = dice.pick(&extremes);
+                world.tell(&entry, asked_at, true);
+            }
+            _ => world.deleted(group, code, asked_at),
+        }
+        if dice.chance(2) {
+            let standing = streamside_coordinator::Standing::Member;
+            world.push_standing(member, group, dice.pick(&extremes), "a", standing);
+        }
+        if dice.chance(2) {
+            world.now = dice.pick(&[start, start + 60_000, start + 1_000_000_000, i64::MAX / 4]);
+            let (reply, _) = world.play(Input::Sweep);
+            assert!(reply.is_some());
+            world.cleanup();
+        }
+        let sizes = world.sizes();
+        assert!(sizes["watched groups"] <= 3 && sizes["watched members"] <= 9, "{sizes:?}");
+    }
+}
