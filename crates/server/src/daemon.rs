@@ -231,7 +231,7 @@ impl Daemon {
                 .shards
                 .look(|c| c.stats())
                 .iter()
-                .map(|s| s.full + s.none + s.refused + s.uncertain)
+                .map(|s| s.full + s.none + s.refused + s.uncertain + s.coarse)
                 .sum(),
         }
     }
@@ -501,6 +501,8 @@ fn tokens(settings: &Settings) -> Result<Tokens, TokenError> {
 fn gauges(running: &Running, per_group: Arc<AtomicBool>) -> impl Fn() -> Gauges + Send + Sync + 'static {
     let shards = Arc::clone(&running.core().shards);
     let runner = running.core().runner.clone();
+    // Of a broker's groups the heartbeats alone may have told something.
+    let beside = matches!(running, Running::Beside(_));
     let last: Mutex<Option<(std::time::Instant, Gauges)>> = Mutex::new(None);
     move || {
         let mut last = last.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
@@ -525,6 +527,9 @@ fn gauges(running: &Running, per_group: Arc<AtomicBool>) -> impl Fn() -> Gauges 
             journal_bytes: Some(shards.journal().size_bytes()),
             ..Gauges::default()
         };
+        if beside {
+            gauges.groups.push(("coarse", sum(|s| s.coarse)));
+        }
         if let Some(runner) = &runner {
             let calls = runner.stats();
             gauges.plugin_in_flight = calls.in_flight as u64;
