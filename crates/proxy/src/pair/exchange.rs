@@ -130,6 +130,7 @@ impl<H: Handler> Pair<H> {
     fn may_inject(&self) -> bool {
         !self.exchanges.injected.is_empty()
             && self.logged_in
+            && !self.logging_in
             && self.ending.is_none()
             && !self.upstream_over
             && !self.upstream_shut

@@ -149,6 +149,7 @@ pub async fn run_counted<H: Handler>(
         held: None,
         login: Login::default(),
         logged_in: false,
+        logging_in: false,
         client_eof: false,
         upstream_shut: false,
         upstream_deaf: false,
@@ -192,6 +193,9 @@ struct Pair<H> {
     login: Login,
     /// An answer was seen that only clients who are logged in get.
     logged_in: bool,
+    /// A login has begun, the first or a later one (KIP-368), and no other request came since: a broker closes the
+    /// connection for anything else in between.
+    logging_in: bool,
     /// The client has closed its side.
     client_eof: bool,
     /// We have closed our side towards the upstream.

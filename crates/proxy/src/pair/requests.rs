@@ -292,6 +292,11 @@ impl<H: Handler> Pair<H> {
             correlation_id: i32::from_be_bytes([c1, c2, c3, c4]),
             length: usize::try_from(length).unwrap_or(0),
         };
+        match head.api_key {
+            sasl::HANDSHAKE => self.logging_in = true,
+            key if tells_login(key) => self.logging_in = false,
+            _ => {}
+        }
         let mut treat = self.handler.head(head);
         if let Treat::Whole(max) = treat
             && head.length > max

@@ -5,7 +5,9 @@ use streamside_proxy::handler::{Answer, Handler, Head, Mapped, Plan, Treat};
 use streamside_proxy::pair::Ended;
 use tokio::io::AsyncWriteExt;
 
-use crate::support::{Ask, Decider, Piped, STREAMED, answer, frame, options, piped, read_frame, soon};
+use crate::support::{
+    Ask, Decider, FOLLOWED, OURS, Piped, QUESTION, STREAMED, answer, frame, options, piped, read_frame, soon,
+};
 
 /// Body of a SaslHandshake request.
 fn handshake(version: i16, mechanism: &str) -> BytesMut {
@@ -187,5 +189,30 @@ async fn a_question_of_ours_waits_for_the_login() {
     an_ordinary_request(&mut pair).await;
     assert_eq!(soon(read_frame(&mut pair.broker)).await.unwrap(), Ask::new(60, 77).body());
     pair.broker.write_all(&frame(&Ask::new(60, 77).answer())).await.unwrap();
+    an_ordinary_request(&mut pair).await;
+}
+
+/// Clients log in again on the connections that they have (KIP-368); a broker closes one on which something else comes
+/// between handshake and token.
+#[tokio::test]
+async fn a_question_of_ours_waits_for_a_later_login_too() {
+    let mut pair = piped(Decider::default(), options(), 1 << 16, 1 << 16);
+    an_ordinary_request(&mut pair).await;
+    let mut asks = Ask::new(FOLLOWED, 5);
+    asks.count = 1;
+    to_broker(&mut pair, &asks.body()).await;
+    to_broker(&mut pair, &handshake(1, "PLAIN")).await;
+    // What leads to the question comes while the login is under way.
+    to_client(&mut pair, &asks.answer()).await;
+    to_client(&mut pair, &handshaken(0)).await;
+    let token = Ask::new(36, 6);
+    to_broker(&mut pair, &token.body()).await;
+    to_client(&mut pair, &token.answer()).await;
+    let next = Ask::new(STREAMED, 7);
+    to_broker(&mut pair, &next.body()).await;
+    let question = Ask::read(&soon(read_frame(&mut pair.broker)).await.unwrap());
+    assert_eq!((question.api_key, question.id), (QUESTION, OURS + 5));
+    to_client(&mut pair, &next.answer()).await;
+    pair.broker.write_all(&frame(&question.answer())).await.unwrap();
     an_ordinary_request(&mut pair).await;
 }
