@@ -8,8 +8,8 @@ use tokio::sync::{Notify, watch};
 
 use crate::metrics::Metrics;
 
-/// Another reason for the same trouble is told after so long.
-const TELL_AGAIN: Duration = Duration::from_secs(10);
+/// So many changes are told in a minute; an upstream that comes and goes does not fill the log.
+const TOLD_A_MINUTE: u32 = 6;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
@@ -19,14 +19,33 @@ enum State {
     Down {
         reason: String,
         since: Instant,
-        told: Instant,
+        /// It stands in the log.
+        told: bool,
     },
+}
+
+/// How often something was told in this minute.
+#[derive(Debug)]
+struct Told {
+    minute: Instant,
+    times: u32,
+}
+
+impl Told {
+    fn again(&mut self) -> bool {
+        if self.minute.elapsed() >= Duration::from_secs(60) {
+            *self = Self { minute: Instant::now(), times: 0 };
+        }
+        self.times += 1;
+        self.times <= TOLD_A_MINUTE
+    }
 }
 
 /// What is known about the upstream.
 #[derive(Debug)]
 pub struct Health {
     state: Mutex<State>,
+    told: Mutex<Told>,
     /// It has answered once in this process's life. Before that no client is carried on, so that an upstream that leads
     /// back to us in a way that cannot be seen never makes one connection into a chain of them.
     ever_up: AtomicBool,
@@ -46,6 +65,7 @@ impl Health {
         metrics.upstream_up(false);
         Self {
             state: Mutex::new(State::Unknown),
+            told: Mutex::new(Told { minute: Instant::now(), times: 0 }),
             ever_up: AtomicBool::new(false),
             loops: AtomicBool::new(false),
             verdicts: watch::Sender::new(0),
@@ -61,6 +81,7 @@ impl Health {
         match before {
             State::Up => {}
             State::Unknown => tracing::info!("the upstream answers"),
+            State::Down { told: false, .. } => {}
             State::Down { since, .. } => {
                 tracing::info!(after_seconds = since.elapsed().as_secs(), "the upstream answers again");
             }
@@ -96,21 +117,17 @@ impl Health {
     }
 
     fn note(&self, reason: &str) {
-        let now = Instant::now();
         let mut state = self.state();
-        let (since, tell) = match &*state {
+        let since = match &*state {
             State::Down { reason: known, .. } if known == reason => return,
-            State::Down { since, told, .. } => (*since, now.saturating_duration_since(*told) >= TELL_AGAIN),
-            _ => (now, true),
+            State::Down { since, .. } => *since,
+            _ => Instant::now(),
         };
-        let told = match &*state {
-            State::Down { told, .. } if !tell => *told,
-            _ => now,
-        };
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner).again();
         *state = State::Down { reason: reason.to_owned(), since, told };
         drop(state);
         self.metrics.upstream_up(false);
-        if tell {
+        if told {
             tracing::error!("{reason}; it is tried again, and clients that come meanwhile are closed");
         }
     }

@@ -315,19 +315,24 @@ impl Nodes {
 
     /// What was learnt of a node; its port is open when this returns.
     fn place(&self, map: &mut Map, node: i32, host: &str, port: i32, strict: bool) -> Result<Reach, NodesError> {
+        let reach = |port: u16| Reach { host: Arc::clone(&self.setup.host), port };
+        if let Some(entry) = map.nodes.get_mut(&node) {
+            let same = entry.upstream.host == host && i32::from(entry.upstream.port) == port;
+            if entry.open.is_some() && (entry.pinned || same) {
+                entry.gone_since = None;
+                let port = entry.port;
+                map.ourselves = None;
+                return Ok(reach(port));
+            }
+        }
         let upstream = u16::try_from(port).ok().filter(|port| *port != 0 && node >= 0);
         let upstream =
             upstream.and_then(|port| HostPort::parse(&HostPort { host: host.to_owned(), port }.to_string()).ok());
         let Some(upstream) = upstream.filter(|upstream| !upstream.is_wildcard()) else {
             return Err(NodesError::NoAddress { node, address: crate::logging::escaped(&format!("{host}:{port}")) });
         };
-        let reach = |port: u16| Reach { host: Arc::clone(&self.setup.host), port };
         if let Some(entry) = map.nodes.get_mut(&node) {
             entry.gone_since = None;
-            if entry.open.is_some() && (entry.pinned || entry.upstream == upstream) {
-                map.ourselves = None;
-                return Ok(reach(entry.port));
-            }
         }
         self.not_ourselves(map, node, &upstream)?;
         let port = match map.nodes.get_mut(&node) {

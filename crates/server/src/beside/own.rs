@@ -85,6 +85,14 @@ impl Own {
         Ok(())
     }
 
+    /// Lets the connection go that we have: the next question shows whether a new one can be made.
+    pub fn forget(&self) {
+        let mut cluster = self.cluster.write().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(fresh) = Cluster::new(self.addresses.clone(), cluster.0.options().clone()) {
+            cluster.0 = fresh;
+        }
+    }
+
     /// Asks once.
     ///
     /// # Errors
@@ -189,7 +197,10 @@ pub async fn keep_asking(own: Arc<Own>, health: Arc<Health>, nodes: Option<Arc<N
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             // Someone could not reach it: asked soon, and not at once.
-            () = health.doubted() => tokio::time::sleep(FIRST_PAUSE.min(pause)).await,
+            () = health.doubted() => {
+                tokio::time::sleep(FIRST_PAUSE.min(pause)).await;
+                own.forget();
+            }
         }
         match own.ask().await {
             Ok(told) => {

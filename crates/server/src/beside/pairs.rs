@@ -143,11 +143,20 @@ impl Pairs {
             Stream::Tcp(tcp) => Some(tcp),
             Stream::Other(_) => None,
         };
-        if !self.health.ever_up() && !self.is_admitted(tcp).await {
-            return;
-        }
         let era = Arc::clone(&lock(&self.era));
-        let Some((upstream, _route)) = self.reach(peer, node).await else { return };
+        let mut draining = era.draining.subscribe();
+        let reached = async {
+            if !self.health.ever_up() && !self.is_admitted(tcp).await {
+                return None;
+            }
+            self.reach(peer, node).await
+        };
+        // Nothing of a client that is not carried on yet is in flight.
+        let reached = tokio::select! {
+            reached = reached => reached,
+            _ = draining.wait_for(|draining| *draining) => None,
+        };
+        let Some((upstream, _route)) = reached else { return };
         let connection = Connection { id: self.next_id.fetch_add(1, Ordering::Relaxed), peer, node };
         let options = Options {
             max_request_bytes: self.max_request_bytes,
