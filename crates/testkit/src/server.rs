@@ -154,11 +154,16 @@ impl Setup {
     /// # Errors
     /// It did not come up.
     pub fn start(self) -> Result<Server, ServerError> {
-        self.start_in(TempDir::with_prefix("streamside-test-")?)
+        let port = free_port()?;
+        self.start_at(port)
     }
 
-    fn start_in(mut self, folder: TempDir) -> Result<Server, ServerError> {
-        let (port, http) = (free_port()?, free_port()?);
+    /// As [`Self::start`], with this Kafka port.
+    ///
+    /// # Errors
+    /// It did not come up.
+    pub fn start_at(mut self, port: u16) -> Result<Server, ServerError> {
+        let (folder, http) = (TempDir::with_prefix("streamside-test-")?, free_port()?);
         self.overrides.insert("listeners".to_owned(), format!("{}://127.0.0.1:{port}", self.protocol));
         self.overrides.insert("streamside.http.listen".to_owned(), format!("127.0.0.1:{http}"));
         let data = folder.path().join("data").display().to_string();
