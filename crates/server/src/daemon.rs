@@ -521,7 +521,6 @@ fn gauges(running: &Running, per_group: Arc<AtomicBool>) -> impl Fn() -> Gauges 
                 ("none", sum(|s| s.none)),
                 ("refused", sum(|s| s.refused)),
                 ("uncertain", sum(|s| s.uncertain)),
-                ("coarse", sum(|s| s.coarse)),
             ],
             members: sum(|s| s.members),
             journal_backlog_bytes: shards.journal().backlog_bytes() as u64,
