@@ -10,6 +10,8 @@ use crate::config::Sources;
 const EXAMPLES: &str = "Examples:
   streamside                                              serve on 127.0.0.1:9092, data in ./streamside-data
   streamside --config config/standalone.properties --override listeners=PLAINTEXT://[::1]:9092
+  streamside --override streamside.upstream=broker:9092   in front of a cluster, for clients at 127.0.0.1:19092
+  streamside check --override streamside.upstream=broker:9092
   streamside demo                                         a server of its own, with members that push topologies
   streamside config --changed                             what is not at its default, and why
   streamside groups --bootstrap-server 127.0.0.1:9092
