@@ -30,6 +30,10 @@ pub const WHOLE_ANSWER_BYTES: usize = 64 * 1024 * 1024;
 /// A request that is looked at whole: Kafka's own `socket.request.max.bytes`.
 pub const WHOLE_REQUEST_BYTES: usize = 100 * 1024 * 1024;
 
+/// Bytes of such requests while they arrive and until they are decided, of all pairs together: nobody has logged in yet
+/// when the first one is sent.
+pub const COLLECTED_BYTES: usize = 512 * 1024 * 1024;
+
 /// An ApiVersions answer. Kafka 4.4's has 900 bytes.
 pub const VERSIONS_ANSWER_BYTES: usize = 1024 * 1024;
 

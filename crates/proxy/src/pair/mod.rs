@@ -7,6 +7,7 @@
 //! | `answers` | from the upstream to the client: whose answer a frame is |
 //! | `slots` | the two orders: what the client waits for, what the upstream owes |
 //! | `exchange` | exchanges under way, questions of ours |
+//! | `budget` | what collected requests of all pairs may hold together |
 //! | `acks` | where a produce request says whether it wants an answer |
 //! | `sasl` | logins whose tokens have no header |
 //! | `buffers` | chunks held only while bytes are in them, and what waits to be written |
@@ -17,6 +18,7 @@
 
 mod acks;
 mod answers;
+mod budget;
 mod buffers;
 mod exchange;
 mod requests;
@@ -34,6 +36,7 @@ use tokio::sync::watch;
 use tokio::time::Sleep;
 
 use self::answers::Answers;
+pub use self::budget::Budget;
 use self::buffers::{Held, Outbox};
 use self::exchange::Exchanges;
 use self::requests::Requests;
@@ -51,6 +54,8 @@ pub struct Options {
     pub frame_timeout: Duration,
     /// How long nothing may pass either way.
     pub idle: Duration,
+    /// What requests that are collected may hold, of all pairs that share it.
+    pub collected: Budget,
 }
 
 impl Default for Options {
@@ -60,6 +65,7 @@ impl Default for Options {
             max_request_bytes: 100 * 1024 * 1024,
             frame_timeout: Duration::from_secs(30),
             idle: Duration::from_secs(600),
+            collected: Budget::default(),
         }
     }
 }

@@ -6,6 +6,7 @@ use bytes::BytesMut;
 use streamside_wire::frame;
 
 use super::acks::{Acks, AcksScan};
+use super::budget::Share;
 use super::buffers::{self, Held, Run};
 use super::exchange::correlation_id;
 use super::sasl::{self, Frame, Login, Mechanism};
@@ -45,6 +46,7 @@ struct Collecting {
     head: Head,
     body: BytesMut,
     handshake: bool,
+    share: Share,
 }
 
 struct Produce {
@@ -225,6 +227,12 @@ impl<H: Handler> Pair<H> {
                     let missing = collecting.head.length.saturating_sub(collecting.body.len());
                     let taken = fresh.len().min(missing);
                     collecting.body.extend_from_slice(fresh.get(..taken).unwrap_or_default());
+                    if !collecting.share.hold(collecting.body.len()) {
+                        return Err(Ended::Refused(format!(
+                            "requests that are looked at whole hold too much together, and one of {} bytes (api {}) is over",
+                            collecting.head.length, collecting.head.api_key
+                        )));
+                    }
                     at += taken;
                     if taken == missing {
                         self.collected(chunk, run)?;
@@ -423,7 +431,8 @@ impl<H: Handler> Pair<H> {
         }
         let missing = HEAD_BYTES - std::mem::take(&mut self.requests.have);
         let body = BytesMut::from(start.get(4..).unwrap_or_default());
-        self.requests.state = State::Collecting(Box::new(Collecting { head, body, handshake }));
+        self.requests.state =
+            State::Collecting(Box::new(Collecting { head, body, handshake, share: self.options.collected.share() }));
         if head.length == HEAD_BYTES - 4 {
             self.collected(chunk, run)?;
         }
@@ -433,7 +442,7 @@ impl<H: Handler> Pair<H> {
     /// A collected request is whole.
     fn collected(&mut self, chunk: &[u8], run: &mut Run) -> Result<(), Ended> {
         let State::Collecting(collecting) = std::mem::take(&mut self.requests.state) else { return Ok(()) };
-        let Collecting { head, body, handshake } = *collecting;
+        let Collecting { head, body, handshake, share } = *collecting;
         if handshake {
             self.login = Login::Asked(Mechanism::of_handshake(&body));
             let place = self.slots.add(Slot::Asked);
@@ -442,7 +451,17 @@ impl<H: Handler> Pair<H> {
             self.forward(body, chunk, run);
             return Ok(());
         }
-        let plan = self.handler.request(head, &body);
+        let plan = match self.handler.request(head, &body) {
+            // What it holds it holds until it has decided.
+            Plan::Exchange(exchange) => Plan::Exchange(Box::new(move |upstream| {
+                let deciding = exchange(upstream);
+                Box::pin(async move {
+                    let _share = share;
+                    deciding.await
+                })
+            })),
+            other => other,
+        };
         let silent = is_silent(head.api_key, &body);
         self.carry_out(head, plan, Some(body), silent, chunk, run)
     }

@@ -6,11 +6,13 @@ use std::time::Duration;
 use bytes::BytesMut;
 use streamside_proxy::handler::{Answer, Handler, Head, Plan, Treat};
 use streamside_proxy::limits::{CHUNK_BYTES, SLOTS, WAITING_ANSWERS_BYTES};
-use streamside_proxy::pair::Ended;
+use streamside_proxy::pair::{Budget, Ended, Options};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 
-use crate::support::{Ask, Decider, LOCAL, Log, STREAMED, answer, echo, frame, options, piped, read_frame, soon};
+use crate::support::{
+    Ask, Decider, LOCAL, Log, STREAMED, WHOLE, answer, echo, frame, options, piped, read_frame, soon,
+};
 
 /// How much a peer takes before it makes us wait.
 async fn fill(to: &mut (impl AsyncWriteExt + Unpin), bytes: &[u8]) -> usize {
@@ -21,6 +23,16 @@ async fn fill(to: &mut (impl AsyncWriteExt + Unpin), bytes: &[u8]) -> usize {
         taken += n;
     }
     taken
+}
+
+/// Waits until it holds.
+async fn until(holds: impl Fn() -> bool) {
+    soon(async {
+        while !holds() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await;
 }
 
 #[tokio::test]
@@ -143,4 +155,29 @@ async fn answers_of_ours_do_not_lock_out_the_upstream() {
     let (_, read) = soon(async { tokio::join!(broker, pair.client.read_exact(&mut heard)) }).await;
     read.unwrap();
     assert!(heard == due);
+}
+
+/// A crowd that begins large requests costs no more than the bound; small ones come through.
+#[tokio::test]
+async fn collected_requests_of_all_pairs_have_a_bound() {
+    let collected = Budget::of(600 << 10);
+    let options = || Options { collected: collected.clone(), ..options() };
+    let large = Ask { filler: 500 << 10, ..Ask::new(WHOLE, 1) }.frame();
+    let mut first = piped(Decider::default(), options(), 1 << 20, 1 << 20);
+    first.client.write_all(&large[..large.len() - 1]).await.unwrap();
+    until(|| collected.used() > 400 << 10).await;
+
+    let mut second = piped(Decider::default(), options(), 1 << 20, 1 << 20);
+    second.client.write_all(&large).await.unwrap();
+    let (ended, _) = soon(second.ended).await.unwrap();
+    assert!(matches!(&ended, Ended::Refused(line) if line.contains("hold too much together")), "{ended:?}");
+
+    let small = Ask { filler: 1 << 10, ..Ask::new(WHOLE, 2) };
+    let mut third = piped(Decider::default(), options(), 1 << 20, 1 << 20);
+    third.client.write_all(&small.frame()).await.unwrap();
+    assert_eq!(soon(read_frame(&mut third.broker)).await.unwrap(), small.body());
+
+    first.client.write_all(&large[large.len() - 1..]).await.unwrap();
+    assert_eq!(soon(read_frame(&mut first.broker)).await.unwrap(), large[4..]);
+    until(|| collected.used() == 0).await;
 }

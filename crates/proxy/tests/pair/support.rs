@@ -308,7 +308,7 @@ pub async fn read_frame<R: AsyncRead + Unpin>(from: &mut R) -> Option<Vec<u8>> {
 }
 
 pub fn options() -> Options {
-    Options { max_request_bytes: 10 << 20, frame_timeout: Duration::from_secs(30), idle: Duration::from_secs(60) }
+    Options { max_request_bytes: 10 << 20, idle: Duration::from_secs(60), ..Options::default() }
 }
 
 /// A pair between two pipes that hold so many bytes.

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use streamside_proxy::gateway::{Gateway, Mode, Setup};
 use streamside_proxy::intercept::{Addresses, Connection, Intercept};
-use streamside_proxy::pair::{self, Ended, Options, Stream};
+use streamside_proxy::pair::{self, Budget, Ended, Options, Stream};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
 use tokio::time::Instant;
@@ -49,6 +49,8 @@ pub struct Pairs {
     pub max_request_bytes: usize,
     /// What our own questions call themselves.
     pub name: String,
+    /// What collected requests of all connections hold.
+    collected: Budget,
     era: Mutex<Arc<Era>>,
     next_id: AtomicU64,
     /// Where to begin in the list of bootstrap addresses.
@@ -116,6 +118,7 @@ impl Pairs {
             noise,
             max_request_bytes,
             name,
+            collected: Budget::default(),
             era: Mutex::new(Arc::new(Era { mode, draining: watch::Sender::new(false) })),
             next_id: AtomicU64::new(1),
             next_bootstrap: AtomicU64::new(random),
@@ -162,6 +165,7 @@ impl Pairs {
             max_request_bytes: self.max_request_bytes,
             frame_timeout: self.tunables.frame_timeout(),
             idle: self.tunables.idle(),
+            collected: self.collected.clone(),
         };
         let handler = Gateway::new(Setup {
             connection: connection.clone(),

@@ -1,0 +1,78 @@
+//! How much the collected requests of all pairs hold together: what a crowd of slow or hostile senders may cost.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::limits::{CHUNK_BYTES, COLLECTED_BYTES};
+
+/// Shared by all pairs of a process.
+#[derive(Clone, Debug)]
+pub struct Budget {
+    used: Arc<AtomicUsize>,
+    max: usize,
+}
+
+impl Default for Budget {
+    fn default() -> Self {
+        Self::of(COLLECTED_BYTES)
+    }
+}
+
+impl Budget {
+    /// So many bytes.
+    #[must_use]
+    pub fn of(max: usize) -> Self {
+        Self { used: Arc::default(), max }
+    }
+
+    /// Bytes that are held now.
+    #[must_use]
+    pub fn used(&self) -> usize {
+        self.used.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn share(&self) -> Share {
+        Share { budget: self.clone(), mine: 0 }
+    }
+}
+
+/// One request's part; given back when this is dropped.
+pub(super) struct Share {
+    budget: Budget,
+    mine: usize,
+}
+
+impl Share {
+    /// Holds `now` bytes from now on. Whether that fits; a small request always does.
+    pub(super) fn hold(&mut self, now: usize) -> bool {
+        let before = self.budget.used.fetch_add(now, Ordering::Relaxed);
+        self.budget.used.fetch_sub(self.mine, Ordering::Relaxed);
+        let mine = std::mem::replace(&mut self.mine, now);
+        now <= CHUNK_BYTES || before.saturating_sub(mine).saturating_add(now) <= self.budget.max
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.budget.used.fetch_sub(self.mine, Ordering::Relaxed);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_add_up_and_are_given_back() {
+        let budget = Budget::of(3 * CHUNK_BYTES);
+        let (mut one, mut other) = (budget.share(), budget.share());
+        assert!(one.hold(CHUNK_BYTES) && one.hold(2 * CHUNK_BYTES));
+        // Small ones come through whatever large ones hold.
+        assert!(other.hold(CHUNK_BYTES));
+        assert!(!other.hold(CHUNK_BYTES + 1));
+        drop(one);
+        assert!(other.hold(3 * CHUNK_BYTES));
+        drop(other);
+        assert_eq!(budget.used(), 0);
+    }
+}
