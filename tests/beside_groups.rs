@@ -263,6 +263,7 @@ fn requests_are_timed_on_both_sides() {
     for line in [
         "streamside_request_seconds_count{api=\"StreamsGroupHeartbeat\",side=\"own\"} 1",
         "streamside_request_seconds_count{api=\"StreamsGroupTopologyDescriptionUpdate\",side=\"own\"} 1",
+        "streamside_request_seconds_count{api=\"StreamsGroupHeartbeat\",side=\"upstream\"} 1",
         "streamside_request_seconds_count{api=\"StreamsGroupDescribe\",side=\"own\"} 1",
         "streamside_request_seconds_count{api=\"StreamsGroupDescribe\",side=\"upstream\"} 1",
         "streamside_pushes_total{result=\"stored\"} 1",

@@ -3,6 +3,7 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use streamside_wire::messages::delete_groups::{DeleteGroupsRequest, DeleteGroupsResponse};
 use streamside_wire::messages::streams_group_describe::{StreamsGroupDescribeRequest, StreamsGroupDescribeResponse};
@@ -36,6 +37,8 @@ pub struct Beat<'a> {
     pub client_id: &'a str,
     /// The highest version of API 88 that the upstream of this connection has.
     pub upstream_version: i16,
+    /// When the request went on to the upstream.
+    pub sent: Instant,
 }
 
 /// What an answered heartbeat leads to.

@@ -1,6 +1,7 @@
 //! API 88: a heartbeat goes to the upstream in a version that it knows, and the answer back in the client's.
 
 use std::sync::Arc;
+use std::time::Instant;
 
 use bytes::{Bytes, BytesMut};
 use streamside_wire::messages::streams_group_heartbeat::{StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse};
@@ -22,6 +23,7 @@ struct Sent {
     version: i16,
     /// The highest that the upstream has.
     upstream_version: i16,
+    at: Instant,
 }
 
 /// A heartbeat to an upstream that has API 88 from `lowest` to `highest`.
@@ -45,6 +47,7 @@ pub(super) fn plan(context: &Arc<Context>, head: Head, body: &BytesMut, lowest: 
         client_version: head.api_version,
         version,
         upstream_version: highest,
+        at: Instant::now(),
     };
     Plan::Forward(
         changed,
@@ -88,6 +91,7 @@ impl Sent {
             version: self.client_version,
             client_id: header.client_id.as_deref().unwrap_or_default(),
             upstream_version: self.upstream_version,
+            sent: self.at,
         };
         let observed = context.intercept.heartbeat(&context.connection, &beat, &mut answer);
         let follow = observed.question.map(|question| -> Exchange {

@@ -203,6 +203,7 @@ impl Intercept for Interceptor {
         answer: &mut StreamsGroupHeartbeatResponse<'_>,
     ) -> Observed {
         let began = self.shared.metrics.start();
+        self.shared.metrics.upstream_request(Api::StreamsGroupHeartbeat, beat.sent);
         let observed = heartbeat::observe(&self.shared, connection, beat, answer);
         self.shared.metrics.request(Api::StreamsGroupHeartbeat, began);
         observed

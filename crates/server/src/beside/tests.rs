@@ -92,7 +92,7 @@ impl World {
         request: &StreamsGroupHeartbeatRequest<'_>,
         answer: &mut StreamsGroupHeartbeatResponse<'_>,
     ) -> Observed {
-        let beat = Beat { request, version, client_id: "app", upstream_version };
+        let beat = Beat { request, version, client_id: "app", upstream_version, sent: std::time::Instant::now() };
         heartbeat::observe(&self.shared, &connection(id), &beat, answer)
     }
 
