@@ -242,11 +242,7 @@ async fn broker(port: u16) -> Outcome<()> {
     }
 }
 
-async fn forward<F>(
-    port: u16,
-    to: u16,
-    how: impl Fn(TcpStream, TcpStream) -> F + Copy + Send + 'static,
-) -> Outcome<()>
+async fn forward<F>(port: u16, to: u16, how: impl Fn(TcpStream, TcpStream) -> F + Copy + Send + 'static) -> Outcome<()>
 where
     F: Future<Output = ()> + Send + 'static,
 {
