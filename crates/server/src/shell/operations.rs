@@ -257,7 +257,7 @@ impl Operations {
                 *entry = not_now(&entry.group_id);
             }
         }
-        let any_fatal = self.attach(&mut entries, reads).await;
+        let any_fatal = self.attach(&mut entries, reads, |entry| *entry = not_now(&entry.group_id)).await;
         for entry in &mut entries {
             if entry.error_code == 0 {
                 entry.authorized_operations = authorized_operations;
@@ -266,8 +266,14 @@ impl Operations {
         batch::join_describe(self.shards.config().compat, split.refused, entries, any_fatal)
     }
 
-    /// Reads what entries need, all at once, and attaches it. Whether the plugin is broken beyond a call.
-    async fn attach(&self, entries: &mut [DescribedGroup], reads: Vec<(usize, Read)>) -> bool {
+    /// Reads what entries need, all at once, and attaches it; `trouble` of our own is put into the entry. Whether the
+    /// plugin is broken beyond a call.
+    async fn attach(
+        &self,
+        entries: &mut [DescribedGroup],
+        reads: Vec<(usize, Read)>,
+        trouble: fn(&mut DescribedGroup),
+    ) -> bool {
         let attached = join_all(reads.into_iter().map(|(slot, read)| async move {
             let result = self.call_get(&read.group, read.epoch).await;
             let input = Input::GetOutcome { group: &read.group, epoch: read.epoch, token: read.token, result };
@@ -286,7 +292,7 @@ impl Operations {
                     any_fatal |= fatal;
                     batch::attach(entry, status, description);
                 }
-                _ => *entry = not_now(&entry.group_id),
+                _ => trouble(entry),
             }
         }
         any_fatal
@@ -295,6 +301,7 @@ impl Operations {
     /// Beside a broker: takes in what it told of groups, `asked_at` being when it was asked. With `include` the entries
     /// without an error get our descriptions; where we have none, the broker's own stays.
     pub async fn described(&self, entries: &mut Vec<DescribedGroup>, asked_at: Millis, include: bool) {
+        // Without a turn the entries are taken in, and their descriptions are told to be in trouble.
         let turn = if include { self.turn().await } else { None };
         let include_description = turn.is_some();
         let mut reads = Vec::new();
@@ -311,7 +318,9 @@ impl Operations {
                 self.carry_out(outcome.now);
                 self.carry_out(outcome.after_durable);
                 point = Some(point.map_or(outcome.point, |p| p.and(outcome.point)));
-                if let Some(Reply::Entry { status: decided, read }) = outcome.reply {
+                if let Some(Reply::Entry { status: decided, read }) = outcome.reply
+                    && include_description
+                {
                     status = decided;
                     reads.extend(read.map(|read| (place, read)));
                 }
@@ -328,12 +337,10 @@ impl Operations {
             && self.shards.journal().wait(point).await.is_err()
         {
             for (place, _) in reads.drain(..) {
-                if let Some(entry) = entries.get_mut(place) {
-                    batch::attach(entry, describe::ERROR, None);
-                }
+                entries.get_mut(place).into_iter().for_each(unread);
             }
         }
-        if self.attach(entries, reads).await && self.shards.config().compat == Compat::Kafka {
+        if self.attach(entries, reads, unread).await && self.shards.config().compat == Compat::Kafka {
             // Those that the broker's front refused are no part of the batch (kip1331 §5.1).
             let refused = [ErrorCode::GROUP_AUTHORIZATION_FAILED.0, ErrorCode::INVALID_GROUP_ID.0];
             let (refused, rest) = std::mem::take(entries).into_iter().partition(|e| refused.contains(&e.error_code));
@@ -644,6 +651,11 @@ fn detached(outcome: Outcome<'_>) -> Outcome<'static> {
         Reply::Done => Some(Reply::Done),
     });
     Outcome { reply, now: outcome.now, after_durable: outcome.after_durable, point: outcome.point }
+}
+
+/// A broker's entry whose description meets trouble of our own.
+fn unread(entry: &mut DescribedGroup) {
+    batch::attach(entry, describe::ERROR, None);
 }
 
 /// An entry that meets trouble of our own: retriable for every client.
