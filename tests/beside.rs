@@ -47,6 +47,13 @@ fn before(bootstrap: u16) -> Setup {
         .set("streamside.connect.timeout.ms", 2000)
 }
 
+/// A server that is ready before the broker at this port.
+fn ready_before(bootstrap: u16) -> Server {
+    let server = before(bootstrap).start().unwrap();
+    is_ready(&server);
+    server
+}
+
 fn eventually<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let start = Instant::now();
     loop {
@@ -178,6 +185,17 @@ fn a_node_that_moves_keeps_its_port_and_its_clients_follow() {
     Client::open(named[0].1, "asks").unwrap().versions().unwrap();
     assert_eq!(new.connections(), 1);
     assert!(server.log().contains("the node moved"), "{}", server.log());
+
+    // Nobody asks for metadata, and it is found out all the same.
+    let mut entry = lab.broker(7);
+    let server = ready_before(entry.port);
+    let named = brokers(server.port).into_iter().find(|(id, _)| *id == 1).unwrap();
+    let mut gone = new;
+    let newest = lab.broker(1);
+    gone.stop();
+    eventually("it is never looked for", || Client::open(named.1, "asks").unwrap().versions().ok());
+    assert_eq!(newest.connections(), 1);
+    entry.stop();
 }
 
 #[test]

@@ -111,6 +111,11 @@ impl Health {
         self.doubt.notify_one();
     }
 
+    /// One node could not be reached: the cluster is asked soon where it is now.
+    pub fn met_silent_node(&self) {
+        self.doubt.notify_one();
+    }
+
     /// A question of ours came in at our own listener.
     pub fn met_ourselves(&self) {
         self.loops.store(true, Ordering::Release);

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use streamside_proxy::gateway::Questions;
@@ -25,13 +25,15 @@ const LIVED: Duration = Duration::from_secs(20);
 
 #[derive(Debug, Default)]
 struct Client {
-    /// It used us for more than metadata.
-    used: bool,
+    /// Its connections.
+    open: usize,
+    /// When it last used us for more than metadata.
+    used: Option<Instant>,
     /// It was named in the log.
     named: bool,
 }
 
-/// Who used us for what.
+/// Who used us for what, by client address.
 #[derive(Debug)]
 pub struct Bypass {
     clients: Mutex<HashMap<IpAddr, Client>>,
@@ -45,25 +47,42 @@ impl Bypass {
         Self { clients: Mutex::default(), metrics }
     }
 
-    /// This client uses us for more than metadata.
-    pub fn used(&self, client: IpAddr) {
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
+    fn clients(&self) -> MutexGuard<'_, HashMap<IpAddr, Client>> {
+        self.clients.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A connection came.
+    pub fn opened(&self, client: IpAddr) {
+        let mut clients = self.clients();
+        if clients.len() >= MAX_CLIENTS && !clients.contains_key(&client) {
+            clients.retain(|_, client| client.open > 0);
+        }
         if clients.len() < MAX_CLIENTS || clients.contains_key(&client) {
-            clients.entry(client).or_default().used = true;
+            clients.entry(client).or_default().open += 1;
         }
     }
 
-    /// A connection of this client ended after `lived`, having asked for metadata only. Whether it counts as bypassed.
-    pub fn only_metadata(&self, client: IpAddr, lived: Duration) -> bool {
-        if lived < LIVED {
-            return false;
+    /// This client uses us for more than metadata.
+    pub fn used(&self, client: IpAddr, now: Instant) {
+        if let Some(client) = self.clients().get_mut(&client) {
+            client.used = Some(now);
         }
-        let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);
-        if clients.len() >= MAX_CLIENTS && !clients.contains_key(&client) {
-            return false;
+    }
+
+    /// A connection ended that began at `began`. Whether it counts as that of a client who goes past us: it asked for
+    /// metadata only and lived on, while nothing else of its address was open or used us since.
+    pub fn closed(&self, client: IpAddr, only_metadata: bool, began: Instant, now: Instant) -> bool {
+        let mut clients = self.clients();
+        let Some(entry) = clients.get_mut(&client) else { return false };
+        entry.open = entry.open.saturating_sub(1);
+        if !only_metadata {
+            entry.used = Some(now);
         }
-        let entry = clients.entry(client).or_default();
-        if entry.used {
+        let idle_on = only_metadata && now.saturating_duration_since(began) >= LIVED;
+        if !idle_on || entry.open > 0 || entry.used.is_some_and(|used| used >= began) {
+            if entry.open == 0 && entry.used.is_none() && !entry.named {
+                clients.remove(&client);
+            }
             return false;
         }
         let named = std::mem::replace(&mut entry.named, true);
@@ -94,12 +113,13 @@ impl<I> Observer<I> {
     }
 
     fn heard(&self, connection: &Connection) {
-        self.bypass.used(connection.peer.ip());
+        self.bypass.used(connection.peer.ip(), Instant::now());
     }
 }
 
 impl<I: Intercept> Intercept for Observer<I> {
     fn opened(&self, connection: &Connection) {
+        self.bypass.opened(connection.peer.ip());
         // Whoever comes to a node's port has the address from us.
         if connection.node.is_some() {
             self.heard(connection);
@@ -109,12 +129,9 @@ impl<I: Intercept> Intercept for Observer<I> {
     }
 
     fn closed(&self, connection: &Connection, only_metadata: bool) {
+        let now = Instant::now();
         let began = self.began.lock().unwrap_or_else(PoisonError::into_inner).remove(&connection.id);
-        if only_metadata {
-            self.bypass.only_metadata(connection.peer.ip(), began.map_or(Duration::ZERO, |at| at.elapsed()));
-        } else {
-            self.heard(connection);
-        }
+        self.bypass.closed(connection.peer.ip(), only_metadata, began.unwrap_or(now), now);
         self.inner.closed(connection, only_metadata);
     }
 
@@ -187,11 +204,28 @@ mod tests {
     fn who_only_asks_for_metadata_and_stays_is_counted() {
         let metrics = Arc::new(Metrics::new("beside", None, "c"));
         let bypass = Bypass::new(Arc::clone(&metrics));
-        let [probe, passing, user]: [IpAddr; 3] = ["10.0.0.1", "10.0.0.2", "10.0.0.3"].map(|a| a.parse().unwrap());
-        assert!(!bypass.only_metadata(probe, Duration::from_secs(1)), "a probe is short");
-        assert!(bypass.only_metadata(passing, LIVED) && bypass.only_metadata(passing, LIVED));
-        bypass.used(user);
-        assert!(!bypass.only_metadata(user, LIVED), "its bootstrap connection");
+        let client: IpAddr = "10.0.0.1".parse().unwrap();
+        let began = Instant::now();
+        let after = |seconds| began + Duration::from_secs(seconds);
+        let came = |n| (0..n).for_each(|_| bypass.opened(client));
+
+        came(1);
+        assert!(!bypass.closed(client, true, began, after(1)), "a probe is short");
+        came(3);
+        assert!(!bypass.closed(client, true, began, after(30)), "it has other connections");
+        assert!(!bypass.closed(client, true, began, after(30)));
+        assert!(bypass.closed(client, true, began, after(30)), "the last of a client who was never seen otherwise");
+        came(2);
+        assert!(!bypass.closed(client, false, after(40), after(50)));
+        assert!(!bypass.closed(client, true, after(40), after(70)), "a bootstrap connection beside one that was used");
+        came(1);
+        assert!(bypass.closed(client, true, after(80), after(200)), "what was used before it is another application's");
+        came(2);
+        bypass.used(client, after(210));
+        assert!(
+            !bypass.closed(client, false, after(205), after(300))
+                && !bypass.closed(client, true, after(205), after(300))
+        );
         metrics.upstream_up(true);
         assert!(metrics.text().contains("streamside_bypassed_connections_total 2\n"));
     }

@@ -223,6 +223,7 @@ impl Pairs {
                         upstream = %route.upstream,
                         "the node cannot be reached: {e}; clients that come to its port are closed"
                     );
+                    self.health.met_silent_node();
                 }
                 None
             }
