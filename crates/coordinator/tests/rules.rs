@@ -47,6 +47,11 @@ const EXPECTED: &[(&str, &str)] = &[
     ("H6", "another push lost kafka"),
     ("H7", "one"),
     ("H8", "limits verdict stored kafka"),
+    ("H9", "asked 29 redact kafka"),
+    (
+        "gateway",
+        "flag filled modes recent verified order tee auto off attach theirs members delete delete-failed delete-refused delete-unsaid delete-other",
+    ),
     ("H11", "window"),
     ("H12", "once"),
     ("bounds", "tables kafka"),
