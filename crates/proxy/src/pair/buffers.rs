@@ -8,7 +8,7 @@ use std::task::{Context, Poll, ready};
 use bytes::{Buf, BytesMut};
 
 use super::stream::Stream;
-use crate::limits::{CHUNK_BYTES, COPY_BYTES, POOLED_CHUNKS, SEGMENTS_AT_ONCE};
+use crate::limits::{CHUNK_BYTES, COPY_BYTES, POOLED_CHUNKS, REST_BYTES, SEGMENTS_AT_ONCE};
 
 /// A buffer to read into, always of [`CHUNK_BYTES`].
 pub(super) type Chunk = Box<[u8]>;
@@ -159,7 +159,7 @@ impl Outbox {
         if result.is_err() || from >= to {
             return (Some(chunk), result);
         }
-        if to - from <= COPY_BYTES {
+        if to - from <= REST_BYTES {
             self.copy(chunk.get(from..to).unwrap_or_default());
             return (Some(chunk), result);
         }

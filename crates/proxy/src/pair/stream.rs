@@ -14,7 +14,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 /// One side of a pair. Whoever makes the socket sets `TCP_NODELAY`: the engine writes what belongs together at once, so
 /// holding small writes back only adds latency.
 pub enum Stream {
-    /// Plaintext: large runs may bypass user space.
+    /// Plaintext.
     Tcp(TcpStream),
     /// Anything else, TLS above all.
     Other(Box<dyn Duplex>),
