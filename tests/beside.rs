@@ -494,3 +494,50 @@ fn check_tells_of_the_cluster_its_nodes_and_their_ports() {
     assert!(told.contains("set streamside.upstream.security.protocol=SSL"), "{told}");
     assert_eq!(check(&[("streamside.upstream", "nonsense".to_owned())]).0, 2);
 }
+
+#[test]
+fn one_bootstrap_address_that_answers_is_enough() {
+    let lab = Lab::new();
+    let mut dead = lab.broker(1);
+    dead.stop();
+    let two = lab.broker(2);
+    lab.change(|map| {
+        map.nodes.remove(&1);
+    });
+    let both = format!("127.0.0.1:{},127.0.0.1:{}", dead.port, two.port);
+    let server = before(0).set("streamside.upstream", both).start().unwrap();
+    is_ready(&server);
+    for _ in 0..4 {
+        assert_eq!(brokers(server.port).len(), 1);
+    }
+    assert!(!server.log().contains("can't be reached"), "{}", server.log());
+}
+
+#[test]
+fn behind_a_wildcard_the_advertised_host_serves_every_node() {
+    let lab = Lab::new();
+    let one = lab.broker(1);
+    let port = free_port().unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut child = before(one.port)
+        .set("listeners", format!("PLAINTEXT://0.0.0.0:{port}"))
+        .set("advertised.listeners", format!("PLAINTEXT://127.0.0.1:{port}"))
+        .set("streamside.http.listen", "off")
+        .spawn(folder.path())
+        .unwrap();
+    eventually("it never serves", || Client::open(port, "asks").ok()?.versions().ok());
+    let named = brokers(port);
+    assert_eq!(brokers(named[0].1), named);
+    assert!(Client::open(one.port, "asks").is_ok() && named[0].1 != one.port);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    // The same port on all addresses is still ourselves.
+    let (code, told) = run(&overrides(&[
+        ("listeners", format!("PLAINTEXT://0.0.0.0:{port}")),
+        ("advertised.listeners", format!("PLAINTEXT://127.0.0.1:{port}")),
+        ("streamside.upstream", format!("127.0.0.1:{port}")),
+        ("streamside.http.listen", "off".to_owned()),
+    ]));
+    assert_eq!(code, 2, "{told}");
+    assert!(told.contains("our own listener"), "{told}");
+}

@@ -110,10 +110,12 @@ fn connector(security: &UpstreamSecurity) -> Result<Option<TlsConnector>, String
 
 async fn connect(to: &HostPort, own: SocketAddr) -> Result<TcpStream, DialError> {
     let found = tokio::net::lookup_host((to.host.as_str(), to.port)).await.map_err(DialError::Name)?;
-    let mut last = io::Error::new(io::ErrorKind::NotFound, "its name has no address");
+    let mut last = DialError::Connect(io::Error::new(io::ErrorKind::NotFound, "its name has no address"));
     for address in found {
         if is_ours(address, own) {
-            return Err(DialError::Ourselves(address));
+            // A name may stand for others as well.
+            last = DialError::Ourselves(address);
+            continue;
         }
         match TcpStream::connect(address).await {
             Ok(tcp) => {
@@ -121,10 +123,10 @@ async fn connect(to: &HostPort, own: SocketAddr) -> Result<TcpStream, DialError>
                 tcp.set_nodelay(true).map_err(DialError::Connect)?;
                 return Ok(tcp);
             }
-            Err(e) => last = e,
+            Err(e) => last = DialError::Connect(e),
         }
     }
-    Err(DialError::Connect(last))
+    Err(last)
 }
 
 /// Whether a connection to this address comes out at our own listener.

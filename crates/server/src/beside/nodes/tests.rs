@@ -197,3 +197,18 @@ async fn no_port_of_ours_is_one_that_brokers_listen_on() {
     }
     assert!(nodes.list().iter().any(|n| n.port == second) || TcpListener::bind(("127.0.0.1", second)).await.is_err());
 }
+
+#[tokio::test]
+async fn ports_move_with_the_listener_that_they_are_counted_from() {
+    let (_held, at) = listener().await;
+    let mut lab = Lab::new(at, "");
+    let (nodes, opened) = lab.open().unwrap();
+    let before = nodes.reach(None, 1, "kafka", 9092).unwrap().port;
+    drop((nodes, opened));
+    let (_other, elsewhere) = listener().await;
+    lab.listener = elsewhere;
+    let (nodes, _opened) = lab.open().unwrap();
+    assert_eq!(nodes.list().len(), 1, "the node is still known");
+    let after = nodes.reach(None, 1, "kafka", 9092).unwrap().port;
+    assert!(after != before && after > elsewhere.port(), "{before} {after} {elsewhere}");
+}
