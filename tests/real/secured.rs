@@ -127,6 +127,14 @@ fn tool(config: &Path, port: u16, args: &[&str]) -> Ran {
     streams_groups(&format!("127.0.0.1:{port}"), all)
 }
 
+fn ready(server: &Server) {
+    let start = Instant::now();
+    while !server.get("/readyz").is_ok_and(|(status, _)| status == 200) {
+        assert!(start.elapsed() < Duration::from_secs(20), "{}", server.log());
+        sleep(Duration::from_millis(50));
+    }
+}
+
 fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
@@ -236,6 +244,7 @@ fn logins_pass_and_nodes_are_known_after_a_restart() {
     sidecar.stop().unwrap();
     leaves_no_secret(&sidecar);
     sidecar.restart().unwrap();
+    ready(&sidecar);
     TcpStream::connect(("127.0.0.1", node)).unwrap();
     let file = keys.client(node, &login_lines("PLAIN", "ann", &format!("ann-{SECRET}")));
     let listed = tool(&file, node, &["--list"]);
@@ -250,16 +259,28 @@ fn logins_pass_and_nodes_are_known_after_a_restart() {
         .set("streamside.upstream.sasl.jaas.config", own)
         .start()
         .unwrap();
-    let start = Instant::now();
-    while !fresh.get("/readyz").is_ok_and(|(status, _)| status == 200) {
-        assert!(start.elapsed() < Duration::from_secs(20), "{}", fresh.log());
-        sleep(Duration::from_millis(50));
-    }
+    ready(&fresh);
     assert!(fresh.log().contains("the upstream answers"), "{}", fresh.log());
     let log = fresh.log();
     let known = log.lines().find(|line| line.contains("a node of the cluster")).and_then(|l| l.split(" port=").nth(1));
     let node: u16 = known.unwrap_or_else(|| panic!("no node is known: {log}")).trim().parse().unwrap();
     TcpStream::connect(("127.0.0.1", node)).unwrap();
+    leaves_no_secret(&fresh);
+
+    // A wrong one is told, and takes nothing from the clients.
+    drop(fresh);
+    let wrong = format!("{MODULES}.scram.ScramLoginModule required username=\"ann\" password=\"{SECRET}-wrong\";");
+    let fresh = keys
+        .sidecar("SASL_SSL", port)
+        .set("streamside.upstream.sasl.mechanism", "SCRAM-SHA-512")
+        .set("streamside.upstream.sasl.jaas.config", wrong)
+        .start()
+        .unwrap();
+    let file = keys.client(fresh.port, &login_lines("PLAIN", "ann", &format!("ann-{SECRET}")));
+    let listed = tool(&file, fresh.port, &["--list"]);
+    assert_eq!((listed.code, &listed.out), (0, &wanted.out), "{}", listed.err);
+    let (status, body) = fresh.get("/readyz").unwrap();
+    assert!(status == 200 && body.contains("the login was refused"), "{status} {body}");
     leaves_no_secret(&fresh);
 }
 

@@ -58,6 +58,9 @@ pub struct Health {
     metrics: Arc<Metrics>,
 }
 
+/// What becomes of clients while the upstream is away.
+const CLOSED: &str = "it is tried again, and clients that come meanwhile are closed";
+
 impl Health {
     /// Nothing is known.
     #[must_use]
@@ -98,16 +101,24 @@ impl Health {
     /// A question of ours was not answered; `reason` is a sentence that says what to do.
     pub fn down(&self, reason: &str) {
         if self.loops.swap(false, Ordering::AcqRel) {
-            self.note("upstream: leads back to this process; set streamside.upstream to the cluster behind it");
+            self.note("upstream: leads back to this process; set streamside.upstream to the cluster behind it", CLOSED);
         } else {
-            self.note(reason);
+            self.note(reason, CLOSED);
         }
+        self.verdicts.send_modify(|n| *n += 1);
+    }
+
+    /// It answered a question of ours, and not as we need it: our login was refused. Clients have their own.
+    pub fn refused(&self, reason: &str) {
+        self.note(reason, "it is tried again, and clients are carried on meanwhile");
+        self.metrics.upstream_up(true);
+        self.ever_up.store(true, Ordering::Release);
         self.verdicts.send_modify(|n| *n += 1);
     }
 
     /// A client could not be carried on; the upstream is asked soon.
     pub fn met_failure(&self, reason: &str) {
-        self.note(reason);
+        self.note(reason, CLOSED);
         self.doubt.notify_one();
     }
 
@@ -121,7 +132,7 @@ impl Health {
         self.loops.store(true, Ordering::Release);
     }
 
-    fn note(&self, reason: &str) {
+    fn note(&self, reason: &str, meanwhile: &str) {
         let mut state = self.state();
         let since = match &*state {
             State::Down { reason: known, .. } if known == reason => return,
@@ -133,7 +144,7 @@ impl Health {
         drop(state);
         self.metrics.upstream_up(false);
         if told {
-            tracing::error!("{reason}; it is tried again, and clients that come meanwhile are closed");
+            tracing::error!("{reason}; {meanwhile}");
         }
     }
 
@@ -177,6 +188,18 @@ impl Health {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[tokio::test]
+    async fn a_refused_login_of_ours_keeps_no_client_out() {
+        let health = Health::new(Arc::new(Metrics::new("beside", None, "c")));
+        health.down("upstream kafka:9092: closed");
+        assert!(!health.ever_up());
+        health.refused("upstream kafka:9092: the login was refused");
+        assert!(health.admits().await);
+        assert_eq!(health.trouble().as_deref(), Some("upstream kafka:9092: the login was refused"));
+        health.up();
+        assert_eq!(health.trouble(), None);
+    }
 
     #[tokio::test]
     async fn trouble_comes_and_goes_with_the_answers() {

@@ -44,6 +44,23 @@ pub struct Abilities {
     pub metadata_version: Option<i16>,
 }
 
+/// Why a question of ours has no answer: a sentence that says what is wrong and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{sentence}")]
+pub struct Unanswered {
+    sentence: String,
+    /// The cluster is there and refuses our login.
+    refused: bool,
+}
+
+impl Unanswered {
+    /// A word for metrics and policy.
+    #[must_use]
+    pub fn kind(&self) -> &'static str {
+        if self.refused { "auth" } else { "unanswered" }
+    }
+}
+
 /// Our own connection to the cluster.
 pub struct Own {
     /// Replaced when certificates or our login change.
@@ -96,8 +113,8 @@ impl Own {
     /// Asks once.
     ///
     /// # Errors
-    /// A sentence that says what is wrong and what to do.
-    pub async fn ask(&self) -> Result<Option<Told>, String> {
+    /// [`Unanswered`].
+    pub async fn ask(&self) -> Result<Option<Told>, Unanswered> {
         let (cluster, can_ask) = self.cluster();
         let asked = async {
             let connection = cluster.any().await?;
@@ -113,7 +130,10 @@ impl Own {
                 nodes: answer.brokers.into_iter().map(|b| (b.node_id, b.host, b.port)).collect(),
             }))
         };
-        asked.await.map_err(|e| self.sentence(&e))
+        asked.await.map_err(|e: streamside_client::Error| Unanswered {
+            sentence: self.sentence(&e),
+            refused: matches!(e, streamside_client::Error::Auth { .. }),
+        })
     }
 
     /// What the broker at the first address that answers can do.
@@ -210,8 +230,8 @@ pub async fn keep_asking(own: Arc<Own>, health: Arc<Health>, nodes: Option<Arc<N
                 health.up();
                 pause = EVERY;
             }
-            Err(reason) => {
-                health.down(&reason);
+            Err(error) => {
+                tell(&health, &error);
                 pause = if pause == EVERY { FIRST_PAUSE } else { (pause * 2).min(LONGEST_PAUSE) };
             }
         }
@@ -234,6 +254,14 @@ fn take(health: &Health, nodes: Option<&Nodes>, told: &Told) {
     }
 }
 
+fn tell(health: &Health, error: &Unanswered) {
+    if error.refused {
+        health.refused(&error.sentence);
+    } else {
+        health.down(&error.sentence);
+    }
+}
+
 /// The first question, before readiness.
 ///
 /// # Errors
@@ -249,7 +277,7 @@ pub async fn ask_first(own: &Own, health: &Health, nodes: Option<&Nodes>) -> Res
             }
             health.up();
         }
-        Err(reason) => health.down(&reason),
+        Err(error) => tell(health, &error),
     }
     Ok(())
 }
