@@ -285,7 +285,7 @@ fn check_tries_certificates_without_serving() {
         (ran.status.success(), String::from_utf8(ran.stdout).unwrap())
     };
     let (good, told) = check(&own);
-    assert!(good && told.contains("The certificate in ssl.keystore can be used and ends in 89 days."), "{told}");
+    assert!(good && told.contains("The certificate in ssl.keystore can be used and ends in "), "{told}");
     std::fs::write(folder.path().join("torn.pem"), "torn").unwrap();
     let (good, told) = check(&folder.path().join("torn.pem"));
     assert!(
