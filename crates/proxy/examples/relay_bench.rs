@@ -274,7 +274,7 @@ impl Handler for Passes {
     fn head(&mut self, head: Head) -> Treat {
         match head.api_key {
             WHOLE => Treat::Whole(1 << 20),
-            FILTERED => Treat::Stream(Answer::Filter(Box::new(Opaque(Some(60))))),
+            FILTERED => Treat::Stream(Answer::Filter(Box::new(First(Some(60))))),
             _ => Treat::Stream(Answer::Stream),
         }
     }
@@ -292,16 +292,12 @@ fn framed(body: &[u8]) -> BytesMut {
 }
 
 /// Looks at the first bytes, and lets the rest pass.
-struct Opaque(Option<usize>);
+struct First(Option<usize>);
 
-impl Filter for Opaque {
+impl Filter for First {
     fn pass(&mut self, chunk: &mut [u8]) -> Result<(), String> {
         self.0 = self.0.and_then(|left| left.checked_sub(chunk.len()));
         Ok(())
-    }
-
-    fn opaque(&self) -> usize {
-        if self.0.is_none() { 1 << 20 } else { 0 }
     }
 }
 

@@ -62,15 +62,6 @@ pub trait Filter: Send {
     /// The answer cannot be understood; the connection ends with this line for the log, and nothing of this chunk is
     /// sent.
     fn pass(&mut self, chunk: &mut [u8]) -> Result<(), String>;
-
-    /// How many of the next bytes certainly stay as they are, so that they may bypass user space. They still count: the
-    /// engine calls [`Filter::skip`] for those that it moved.
-    fn opaque(&self) -> usize {
-        0
-    }
-
-    /// So many of the opaque bytes were passed on.
-    fn skip(&mut self, _bytes: usize) {}
 }
 
 /// What became of a collected answer.

@@ -38,6 +38,9 @@ pub const WHOLE_REQUEST_BYTES: usize = 100 * 1024 * 1024;
 /// when the first one is sent.
 pub const COLLECTED_BYTES: usize = 512 * 1024 * 1024;
 
+/// A request of so little is collected whatever others hold.
+pub const COLLECTED_ALWAYS_BYTES: usize = 64 * 1024;
+
 /// An ApiVersions answer. Kafka 4.4's has 900 bytes.
 pub const VERSIONS_ANSWER_BYTES: usize = 1024 * 1024;
 

@@ -219,18 +219,4 @@ impl Filter for EndpointFilter {
         }
         Ok(())
     }
-
-    fn opaque(&self) -> usize {
-        match self.state {
-            State::Skip(left) => left.min(self.length.unwrap_or(0).saturating_sub(self.passed)),
-            _ => 0,
-        }
-    }
-
-    fn skip(&mut self, bytes: usize) {
-        if let State::Skip(left) = self.state {
-            self.passed = self.passed.saturating_add(bytes);
-            self.state = self.skip_bytes(left.saturating_sub(bytes));
-        }
-    }
 }

@@ -101,8 +101,4 @@ impl Filter for Hearing {
         }
         Ok(())
     }
-
-    fn opaque(&self) -> usize {
-        if self.heard { usize::MAX } else { 0 }
-    }
 }

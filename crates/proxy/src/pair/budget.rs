@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::limits::{CHUNK_BYTES, COLLECTED_BYTES};
+use crate::limits::{COLLECTED_ALWAYS_BYTES, COLLECTED_BYTES};
 
 /// Shared by all pairs of a process.
 #[derive(Clone, Debug)]
@@ -48,7 +48,7 @@ impl Share {
         let before = self.budget.used.fetch_add(now, Ordering::Relaxed);
         self.budget.used.fetch_sub(self.mine, Ordering::Relaxed);
         let mine = std::mem::replace(&mut self.mine, now);
-        now <= CHUNK_BYTES || before.saturating_sub(mine).saturating_add(now) <= self.budget.max
+        now <= COLLECTED_ALWAYS_BYTES || before.saturating_sub(mine).saturating_add(now) <= self.budget.max
     }
 }
 
@@ -64,14 +64,14 @@ mod tests {
 
     #[test]
     fn shares_add_up_and_are_given_back() {
-        let budget = Budget::of(3 * CHUNK_BYTES);
+        let budget = Budget::of(3 * COLLECTED_ALWAYS_BYTES);
         let (mut one, mut other) = (budget.share(), budget.share());
-        assert!(one.hold(CHUNK_BYTES) && one.hold(2 * CHUNK_BYTES));
+        assert!(one.hold(COLLECTED_ALWAYS_BYTES) && one.hold(2 * COLLECTED_ALWAYS_BYTES));
         // Small ones come through whatever large ones hold.
-        assert!(other.hold(CHUNK_BYTES));
-        assert!(!other.hold(CHUNK_BYTES + 1));
+        assert!(other.hold(COLLECTED_ALWAYS_BYTES));
+        assert!(!other.hold(COLLECTED_ALWAYS_BYTES + 1));
         drop(one);
-        assert!(other.hold(3 * CHUNK_BYTES));
+        assert!(other.hold(3 * COLLECTED_ALWAYS_BYTES));
         drop(other);
         assert_eq!(budget.used(), 0);
     }

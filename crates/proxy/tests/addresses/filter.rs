@@ -19,25 +19,16 @@ use streamside_wire::{Message, Reader, Tags};
 use super::answers::Leaders;
 use super::support::{body, read, vectors};
 
-/// What comes out when the bytes come in chunks of these sizes, over and over; what may bypass the filter does so where
-/// `bypass` says.
-fn pass(api_key: i16, version: i16, bytes: &[u8], sizes: &[usize], bypass: bool) -> Result<BytesMut, String> {
+/// What comes out when the bytes come in chunks of these sizes, over and over.
+fn pass(api_key: i16, version: i16, bytes: &[u8], sizes: &[usize]) -> Result<BytesMut, String> {
     let mut filter = EndpointFilter::new(api_key, version).unwrap();
     filter.begin(bytes.len());
     let mut out = BytesMut::from(bytes);
     let (mut at, mut sizes) = (0, sizes.iter().cycle());
     while at < out.len() {
         let size = (*sizes.next().unwrap()).clamp(1, out.len() - at);
-        let opaque = filter.opaque();
-        assert!(opaque <= out.len() - at, "{opaque} bytes at {at} of {}", out.len());
-        if bypass && opaque > 0 {
-            let size = size.min(opaque);
-            filter.skip(size);
-            at += size;
-        } else {
-            filter.pass(&mut out[at..at + size])?;
-            at += size;
-        }
+        filter.pass(&mut out[at..at + size])?;
+        at += size;
     }
     Ok(out)
 }
@@ -45,8 +36,7 @@ fn pass(api_key: i16, version: i16, bytes: &[u8], sizes: &[usize], bypass: bool)
 /// The leaders are gone, everything else is as it was, and the length too.
 fn only_leaders_are_gone<M: Leaders>(version: i16, upstream: &M, sizes: &[usize]) {
     let before = body(upstream, version);
-    let after = pass(M::KEY, version, &before, sizes, false).unwrap();
-    assert_eq!(after, pass(M::KEY, version, &before, sizes, true).unwrap());
+    let after = pass(M::KEY, version, &before, sizes).unwrap();
     if upstream.leaders() == 0 {
         assert_eq!(after, before);
         return;
@@ -158,14 +148,14 @@ fn tags_behind_the_leaders_go_with_them_and_stay_without() {
     for count in 1..=100u8 {
         let mut tags: Vec<_> = (0..count).map(|tag| (u32::from(tag), usize::from(tag % 3))).collect();
         let before = with_tags(&answer, &tags);
-        let after = pass(1, 18, &before, &[1], false).unwrap();
+        let after = pass(1, 18, &before, &[1]).unwrap();
         let read: FetchResponse = read(&after, 18);
         assert_eq!(read.tags.iter().count(), usize::from(count));
         assert!(read.tags.iter().map(|(tag, _)| tag).is_sorted_by(|a, b| a < b));
         assert_eq!(read.tags.iter().last().unwrap().0, 127);
         tags.remove(0);
         let before = with_tags(&answer, &tags);
-        assert_eq!(pass(1, 18, &before, &[1], false).unwrap(), before);
+        assert_eq!(pass(1, 18, &before, &[1]).unwrap(), before);
     }
 }
 
@@ -173,14 +163,14 @@ fn tags_behind_the_leaders_go_with_them_and_stay_without() {
 fn an_address_list_out_of_its_place_ends_the_connection() {
     let answer = FetchResponse::default();
     for tags in [&[(5, 1), (0, 4)][..], &[(5, 1), (5, 1)], &[(9, 0), (8, 0)]] {
-        assert!(pass(1, 18, &with_tags(&answer, tags), &[1], false).is_err(), "{tags:?}");
+        assert!(pass(1, 18, &with_tags(&answer, tags), &[1]).is_err(), "{tags:?}");
     }
     // Zero in two bytes, which Java would read as zero.
     let mut long = with_tags(&answer, &[]);
     long.truncate(long.len() - 1);
     long.extend_from_slice(&[1, 0x80, 0, 1, 1]);
     assert_eq!(leaders_read(1, 18, &long), Some(0));
-    assert!(pass(1, 18, &long, &[1], false).is_err());
+    assert!(pass(1, 18, &long, &[1]).is_err());
     // A filter that was not told the length passes no address.
     let mut named = answer;
     named.push(1, "b.upstream.test", 9092, None);
@@ -193,28 +183,9 @@ fn what_stands_behind_a_body_does_not_pass() {
     let before = body(&FetchResponse::default(), 18);
     let mut longer = before.clone();
     longer.extend_from_slice(b"b.upstream.test");
-    let after = pass(1, 18, &longer, &[3], false).unwrap();
+    let after = pass(1, 18, &longer, &[3]).unwrap();
     assert_eq!(after[..before.len()], before[..]);
     assert_eq!(after[before.len()..], [0; 15]);
-}
-
-#[test]
-fn records_may_bypass_the_filter() {
-    let mut answer = FetchResponse::default();
-    answer.responses.push(Default::default());
-    answer.responses[0].partitions.push(Default::default());
-    answer.responses[0].partitions[0].records = Some(vec![7; 1_000_000].into());
-    let before = body(&answer, 18);
-    let start = before.windows(9).position(|bytes| bytes == [7; 9]).unwrap();
-    let mut filter = EndpointFilter::new(1, 18).unwrap();
-    filter.begin(before.len());
-    filter.pass(&mut before.clone()[..start]).unwrap();
-    assert_eq!(filter.opaque(), 1_000_000);
-    filter.skip(999_999);
-    assert_eq!(filter.opaque(), 1);
-    filter.skip(1);
-    assert_eq!(filter.opaque(), 0);
-    filter.pass(&mut before.clone()[start + 1_000_000..]).unwrap();
 }
 
 #[derive(Debug, Clone)]
@@ -287,9 +258,8 @@ fn mutated_answers_never_panic_never_grow_and_never_name_a_leader() {
             if leaders_read(key, version, &bytes).is_some_and(|leaders| leaders > 0) {
                 add(&named);
             }
-            let whole = pass(key, version, &bytes, &[usize::MAX], false);
-            prop_assert_eq!(&pass(key, version, &bytes, &sizes, false), &whole);
-            prop_assert_eq!(&pass(key, version, &bytes, &sizes, true), &whole);
+            let whole = pass(key, version, &bytes, &[usize::MAX]);
+            prop_assert_eq!(&pass(key, version, &bytes, &sizes), &whole);
             let Ok(out) = whole else {
                 add(&refused);
                 return Ok(());
@@ -314,7 +284,7 @@ proptest! {
     #[test]
     fn any_bytes_are_safe(bytes in vec(prop_oneof![0u8..6, Just(0u8), any::<u8>()], 0..300), sizes in vec(1usize..20, 1..5)) {
         for (key, version) in [(0, 10), (0, 13), (1, 16), (78, 1), (79, 1), (79, 2)] {
-            if let Ok(out) = pass(key, version, &bytes, &sizes, true) {
+            if let Ok(out) = pass(key, version, &bytes, &sizes) {
                 prop_assert_eq!(out.len(), bytes.len());
                 prop_assert_eq!(leaders_read(key, version, &out).unwrap_or(0), 0);
             }
