@@ -272,3 +272,26 @@ fn requests_are_timed_on_both_sides() {
         assert!(metrics.contains(line), "{line}\n{metrics}");
     }
 }
+
+#[test]
+fn trouble_of_our_own_reaches_neither_heartbeats_nor_what_the_broker_says() {
+    let broker = broker();
+    let server = before(shipped(), broker.port).start().unwrap();
+    let mut client = Client::open(server.port, "c").unwrap();
+    let (_, epoch) = joined(&mut client, "g", "m");
+    pushes(&mut client, "g", "m", "out");
+    std::fs::remove_dir_all(server.folder().join("data")).unwrap();
+
+    let push = client.push("g", "m", &description("other")).unwrap();
+    assert_eq!(push["ErrorCode"], 135);
+    assert!(push["ErrorMessage"].as_str().unwrap().starts_with("store_failed: "), "{push}");
+    for _ in 0..3 {
+        assert_eq!(client.beat("g", "m", epoch).unwrap()["ErrorCode"], 0);
+    }
+    let entry = client.describe(&["g"]).unwrap().remove(0);
+    assert_eq!((&entry["ErrorCode"], &entry["GroupState"]), (&json!(0), &json!("Stable")));
+    assert_eq!(client.leave("g", "m").unwrap()["ErrorCode"], 0);
+    // What cannot be recorded is not deleted; the client tries again.
+    assert_eq!(client.delete(&["g"]).unwrap()[0]["ErrorCode"], 14);
+    assert_eq!(client.describe(&["g"]).unwrap()[0]["ErrorCode"], 0);
+}
