@@ -51,6 +51,8 @@ pub struct Unanswered {
     sentence: String,
     /// The cluster is there and refuses our login.
     refused: bool,
+    /// It is not there; else it is, and what we say or what it says is wrong.
+    away: bool,
 }
 
 impl Unanswered {
@@ -58,6 +60,12 @@ impl Unanswered {
     #[must_use]
     pub fn kind(&self) -> &'static str {
         if self.refused { "auth" } else { "unanswered" }
+    }
+
+    /// Whether nobody is there, rather than somebody who speaks otherwise or refuses what we say.
+    #[must_use]
+    pub fn is_away(&self) -> bool {
+        self.away
     }
 }
 
@@ -130,17 +138,14 @@ impl Own {
                 nodes: answer.brokers.into_iter().map(|b| (b.node_id, b.host, b.port)).collect(),
             }))
         };
-        asked.await.map_err(|e: streamside_client::Error| Unanswered {
-            sentence: self.sentence(&e),
-            refused: matches!(e, streamside_client::Error::Auth { .. }),
-        })
+        asked.await.map_err(|e| self.unanswered(&e))
     }
 
     /// What the broker at the first address that answers can do.
     ///
     /// # Errors
     /// As [`Own::ask`].
-    pub async fn abilities(&self) -> Result<Abilities, String> {
+    pub async fn abilities(&self) -> Result<Abilities, Unanswered> {
         let (cluster, _) = self.cluster();
         let asked = async {
             let connection = cluster.any().await?;
@@ -161,22 +166,23 @@ impl Own {
                 metadata_version: level("metadata.version"),
             })
         };
-        asked.await.map_err(|e| self.sentence(&e))
+        asked.await.map_err(|e| self.unanswered(&e))
     }
 
     fn cluster(&self) -> (Cluster, CanAsk) {
         self.cluster.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    fn sentence(&self, error: &streamside_client::Error) -> String {
+    fn unanswered(&self, error: &streamside_client::Error) -> Unanswered {
+        use streamside_client::Error;
         let told = in_our_words(&error.to_string());
-        match error {
-            streamside_client::Error::Refused { .. } | streamside_client::Error::Settings(_) => {
-                format!("upstream {}: {told}", self.bootstrap)
-            }
+        let sentence = match error {
+            Error::Refused { .. } | Error::Settings(_) => format!("upstream {}: {told}", self.bootstrap),
             // The others begin with the address.
             _ => format!("upstream {told}"),
-        }
+        };
+        let away = matches!(error, Error::Unreachable { .. } | Error::Timeout { .. });
+        Unanswered { sentence, refused: matches!(error, Error::Auth { .. }), away }
     }
 }
 

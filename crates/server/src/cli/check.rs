@@ -11,7 +11,7 @@ use streamside_plugin::Registry;
 use super::{Exit, complain, say, serve};
 use crate::beside::dial::{self, Dialer};
 use crate::beside::node_file::{self, NodeFile};
-use crate::beside::own::{Abilities, Own};
+use crate::beside::own::{Abilities, Own, Unanswered};
 use crate::config::upstream::{Addressing, PushMode};
 use crate::config::{self, HostPort, Loaded, Settings, Sources, UpstreamSettings};
 use crate::data_dir::DataDir;
@@ -49,6 +49,11 @@ impl Report {
     fn away(&mut self, sentence: &str) {
         self.away = true;
         say(&logging::escaped(&format!("FAIL {sentence}")));
+    }
+
+    fn no_answer(&mut self, error: &Unanswered) {
+        let sentence = format!("The {error}.");
+        if error.is_away() { self.away(&sentence) } else { self.wrong(&sentence) }
     }
 
     fn exit(&self) -> Exit {
@@ -223,10 +228,10 @@ async fn cluster(
                 told = told.or(answer);
                 match own.abilities().await {
                     Ok(abilities) => can(report, upstream, address, &abilities),
-                    Err(error) => report.away(&format!("{error}.")),
+                    Err(error) => report.no_answer(&error),
                 }
             }
-            Err(error) => report.away(&format!("The {error}.")),
+            Err(error) => report.no_answer(&error),
         }
     }
     if !security.can_ask() {
