@@ -17,8 +17,8 @@ pub const REST_BYTES: usize = 32 * 1024;
 /// Pieces handed to one gathering write. More come in the next one.
 pub const SEGMENTS_AT_ONCE: usize = 16;
 
-/// Requests of one connection that may wait for their answers. A Java client has five in flight; whoever pipelines more
-/// waits.
+/// Requests of one connection that may wait for their answers, and exchanges that may be under way. A Java client has
+/// five in flight; whoever pipelines more waits.
 pub const SLOTS: usize = 1024;
 
 /// Bytes of finished answers that wait behind an unfinished one before the upstream is read no further.

@@ -86,7 +86,7 @@ impl<H: Handler> Pair<H> {
         self.stats.answer_bytes += read as u64;
         let mut run = Run::at(0);
         let framed = self.frame_answers(&mut chunk, read, &mut run);
-        let (chunk, sent) = self.to_client.send(cx, &mut self.client, chunk, run);
+        let (chunk, sent) = self.to_client.send(cx, &mut self.client, chunk, run, false);
         if let Some(chunk) = chunk {
             buffers::give(chunk);
         }

@@ -134,14 +134,15 @@ impl Outbox {
         run.from = run.to;
     }
 
-    /// Writes what waits and then the run, and keeps what the socket does not take. Gives the chunk back if it is not
-    /// needed for that.
+    /// Writes the run unless something waits in front of it, and keeps what the socket does not take. Gives the chunk back
+    /// if it is not needed for that; always where it is `wanted`.
     pub(super) fn send(
         &mut self,
         cx: &mut Context<'_>,
         stream: &mut Stream,
         chunk: Chunk,
         run: Run,
+        wanted: bool,
     ) -> (Option<Chunk>, io::Result<()>) {
         let Run { mut from, to } = run;
         let mut result = Ok(());
@@ -159,7 +160,7 @@ impl Outbox {
         if result.is_err() || from >= to {
             return (Some(chunk), result);
         }
-        if to - from <= REST_BYTES {
+        if wanted || to - from <= REST_BYTES {
             self.copy(chunk.get(from..to).unwrap_or_default());
             return (Some(chunk), result);
         }

@@ -63,6 +63,11 @@ impl Exchanges {
         self.running.as_ref().map_or(0, FuturesUnordered::len)
     }
 
+    /// How many are under way or wait for their place.
+    pub(super) fn behind(&self) -> usize {
+        self.running() + self.injected.len()
+    }
+
     fn poll_next(&mut self, cx: &mut Context<'_>) -> Option<Done> {
         let running = self.running.as_mut()?;
         match Pin::new(running).poll_next(cx) {

@@ -334,7 +334,7 @@ impl<H: Handler> Pair<H> {
             most_waiting_bytes: self.slots.most_waiting,
             slots: self.slots.len(),
             owed: self.slots.owed(),
-            exchanges: self.exchanges.running() + self.exchanges.injected.len(),
+            exchanges: self.exchanges.behind(),
             unsent_bytes: self.slots.waiting() + self.to_client.len() + self.to_upstream.len(),
             ..self.stats
         }

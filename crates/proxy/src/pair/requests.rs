@@ -78,6 +78,7 @@ impl<H: Handler> Pair<H> {
         self.exchanges.hold.is_some()
             || self.login_pending()
             || self.slots.len() >= SLOTS
+            || self.exchanges.behind() >= SLOTS
             || self.to_client.len() + self.slots.waiting() >= WAITING_ANSWERS_BYTES
             || self.to_upstream.len() >= WAITING_ANSWERS_BYTES
     }
@@ -123,19 +124,13 @@ impl<H: Handler> Pair<H> {
         moved = true;
         let mut run = Run::at(from);
         let framed = self.frame_requests(&chunk, from, to, &mut run);
-        if let Ok(at) = framed
-            && at < to
-        {
-            let mut rest = buffers::take();
-            let left = chunk.get(at..to).unwrap_or_default();
-            if let Some(place) = rest.get_mut(..left.len()) {
-                place.copy_from_slice(left);
-            }
-            self.held = Some((rest, 0, left.len()));
-        }
-        let (chunk, sent) = self.to_upstream.send(cx, &mut self.upstream, chunk, run);
-        if let Some(chunk) = chunk {
-            buffers::give(chunk);
+        // What is not looked at yet stays in the chunk.
+        let rest = framed.as_ref().map_or(to, |at| *at);
+        let (chunk, sent) = self.to_upstream.send(cx, &mut self.upstream, chunk, run, rest < to);
+        match chunk {
+            Some(chunk) if rest < to => self.held = Some((chunk, rest, to)),
+            Some(chunk) => buffers::give(chunk),
+            None => {}
         }
         if sent.is_err() {
             self.upstream_takes_no_more();

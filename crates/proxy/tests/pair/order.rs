@@ -131,7 +131,7 @@ fn cuts() -> impl Strategy<Value = Cuts> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 100, failure_persistence: None, ..ProptestConfig::default() })]
 
     /// K06, K13, K14.
     #[test]
