@@ -9,7 +9,8 @@
 //! | [`tool`] | what the stock tool says of groups, members, offsets |
 //! | [`admin`] | what the Java Admin client reads |
 //! | [`own`] | our command line against a Kafka broker, in the clear, logged in, encrypted |
-//! | [`secured`] | TLS, logins, certificates and rights through us |
+//! | [`secured`] | TLS, logins and certificates through us |
+//! | [`rights`] | an authorizer behind us |
 //!
 //! Needs Java 17 and Maven (`tests/real/run.sh`), so nothing of it runs in `cargo test --workspace`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on says so")]
@@ -24,6 +25,8 @@ mod golden;
 mod java;
 #[path = "real/own.rs"]
 mod own;
+#[path = "real/rights.rs"]
+mod rights;
 #[path = "real/secured.rs"]
 mod secured;
 #[path = "real/stage.rs"]

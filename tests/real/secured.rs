@@ -1,4 +1,4 @@
-//! Secured clusters behind us: TLS on both sides, logins that pass, client certificates, an authorizer.
+//! Secured clusters behind us: TLS on both sides, logins that pass, client certificates.
 
 use std::fs;
 use std::net::TcpStream;
@@ -9,14 +9,7 @@ use std::time::{Duration, Instant};
 use streamside_client::{Cluster, Login, Mechanism, Member, MemberOptions, Options, Pem, Secret, TlsOptions};
 use streamside_testkit::certificates::Authority;
 use streamside_testkit::server::{Server, Setup as Ours, free_port};
-use streamside_wire::messages::delete_groups::{DeleteGroupsRequest, DeleteGroupsResponse};
-use streamside_wire::messages::streams_group_describe::{StreamsGroupDescribeRequest, StreamsGroupDescribeResponse};
-use streamside_wire::messages::streams_group_heartbeat::{
-    StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, Subtopology, Topology,
-};
-use streamside_wire::messages::streams_group_topology_description_update::{
-    StreamsGroupTopologyDescriptionUpdateRequest, StreamsGroupTopologyDescriptionUpdateResponse,
-};
+use streamside_wire::messages::streams_group_heartbeat::{Subtopology, Topology};
 use streamside_wire::messages::topology_description::{Node, Subtopology as DescribedSubtopology, TopologyDescription};
 use tempfile::TempDir;
 
@@ -29,13 +22,14 @@ const MODULES: &str = "org.apache.kafka.common.security";
 const SECRET: &str = "hush-hush";
 
 /// An authority, and what it signed: certificate and key of broker and sidecar, good for 127.0.0.1.
-struct Keys {
+pub struct Keys {
     authority: Authority,
     folder: TempDir,
 }
 
 impl Keys {
-    fn new() -> Self {
+    /// Made on the spot.
+    pub fn new() -> Self {
         let keys = Self { authority: Authority::new().unwrap(), folder: TempDir::new().unwrap() };
         fs::write(keys.trust(), keys.authority.pem()).unwrap();
         keys.issue("broker");
@@ -58,7 +52,7 @@ impl Keys {
     }
 
     /// A broker that trusts the authority and shows its certificate.
-    fn broker(&self) -> Setup {
+    pub fn broker(&self) -> Setup {
         SETTINGS
             .iter()
             .fold(Setup::default(), |setup, (key, value)| setup.set(key, value))
@@ -69,7 +63,7 @@ impl Keys {
     }
 
     /// A sidecar that trusts the authority on both sides, in front of a broker's port.
-    fn sidecar(&self, protocol: &'static str, port: u16) -> Ours {
+    pub fn sidecar(&self, protocol: &'static str, port: u16) -> Ours {
         Ours::new(env!("CARGO_BIN_EXE_streamside"))
             .protocol(protocol)
             .set("ssl.keystore.type", "PEM")
@@ -96,7 +90,7 @@ impl Keys {
 }
 
 /// A listener with TLS and logins by PLAIN and SCRAM-SHA-512.
-fn with_logins(setup: Setup, port: u16, users: &[&str]) -> Setup {
+pub fn with_logins(setup: Setup, port: u16, users: &[&str]) -> Setup {
     let known: String = users.iter().map(|user| format!(" user_{user}=\"{user}-{SECRET}\"")).collect();
     setup
         .listener("LOGIN", port, "SASL_SSL")
@@ -135,11 +129,13 @@ fn ready(server: &Server) {
     }
 }
 
-fn runtime() -> tokio::runtime::Runtime {
+/// For what our own client does.
+pub fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap()
 }
 
-fn login(keys: &Keys, mechanism: Mechanism, user: &str) -> Options {
+/// How our own client logs in.
+pub fn login(keys: &Keys, mechanism: Mechanism, user: &str) -> Options {
     let password = Secret::new(format!("{user}-{SECRET}"));
     Options {
         tls: Some(keys.tls()),
@@ -149,7 +145,7 @@ fn login(keys: &Keys, mechanism: Mechanism, user: &str) -> Options {
 }
 
 /// One source, one sink.
-fn description() -> TopologyDescription {
+pub fn description() -> TopologyDescription {
     let node = |name: &str, node_type: i8, topic: &str, next: &[&str]| Node {
         name: name.to_owned(),
         node_type,
@@ -168,7 +164,8 @@ fn description() -> TopologyDescription {
     }
 }
 
-fn topology() -> Topology {
+/// The assignment topology that belongs to it.
+pub fn topology() -> Topology {
     let subtopology = Subtopology {
         subtopology_id: "0".to_owned(),
         source_topics: vec!["orders".to_owned()],
@@ -182,7 +179,8 @@ fn no_secret_in(log: &str) {
     assert!(!log.contains("BEGIN PRIVATE KEY"), "{log}");
 }
 
-fn leaves_no_secret(server: &Server) {
+/// Neither in its log nor in its data folder.
+pub fn leaves_no_secret(server: &Server) {
     no_secret_in(&server.log());
     for entry in fs::read_dir(server.folder().join("data")).unwrap() {
         let path = entry.unwrap().path();
@@ -331,7 +329,8 @@ fn certificates_are_shown_on_both_sides() {
     no_secret_in(&sidecar.log());
 }
 
-fn topics(kafka: &Broker, name: &str) -> std::process::Command {
+/// The command that makes a topic.
+pub fn topics(kafka: &Broker, name: &str) -> std::process::Command {
     let mut command = jvm(&class_path(KAFKA));
     let bootstrap = format!("127.0.0.1:{}", kafka.port);
     command.args([
@@ -343,150 +342,4 @@ fn topics(kafka: &Broker, name: &str) -> std::process::Command {
         name,
     ]);
     command
-}
-
-/// Users and what they may do: on every group, and on the topic.
-const USERS: [(&str, &[&str], &[&str]); 8] = [
-    ("nobody", &[], &[]),
-    ("reader", &["Read"], &["Describe"]),
-    // Each of the three implies Describe on the group.
-    ("blindreader", &["Read"], &[]),
-    ("describer", &["Describe"], &["Describe"]),
-    ("blinddescriber", &["Describe"], &[]),
-    ("deleter", &["Delete"], &[]),
-    ("topicsonly", &[], &["Describe"]),
-    ("all", &["Read", "Describe", "Delete"], &["Describe"]),
-];
-
-fn allow(kafka: &Broker) {
-    let mut running = Vec::new();
-    for (kind, resource, operations) in
-        [("--group", "*", &["Read", "Describe", "Delete"][..]), ("--topic", "orders", &["Describe"])]
-    {
-        for operation in operations {
-            let allowed = USERS.iter().filter(|(_, groups, topics)| {
-                if kind == "--group" { groups.contains(operation) } else { topics.contains(operation) }
-            });
-            let mut command = jvm(&class_path(KAFKA));
-            command.args([
-                "org.apache.kafka.tools.AclCommand",
-                "--bootstrap-server",
-                &format!("127.0.0.1:{}", kafka.port),
-            ]);
-            command.args(["--add", "--operation", operation, kind, resource]);
-            for (user, ..) in allowed {
-                command.args(["--allow-principal", &format!("User:{user}")]);
-            }
-            running.push(command);
-        }
-    }
-    for mut command in running {
-        must(&mut command);
-    }
-}
-
-/// What a user is answered: join, push, describe, delete, each as it came but for the group's name.
-async fn answers(keys: &Keys, port: u16, user: &str, group: &str) -> Vec<String> {
-    let options = login(keys, Mechanism::Plain, user);
-    let cluster = Cluster::connect(&format!("127.0.0.1:{port}"), options).await.unwrap();
-    let connection = cluster.any().await.unwrap();
-    let mut told = Vec::new();
-    let mut tell = |what: &str, answer: String| told.push(format!("{what}: {}", answer.replace(group, "GROUP")));
-
-    let join = StreamsGroupHeartbeatRequest {
-        group_id: group.into(),
-        member_id: "m".into(),
-        rebalance_timeout_ms: 1000,
-        topology: Some(topology()),
-        process_id: Some("p".into()),
-        client_tags: Some(Vec::new()),
-        active_tasks: Some(Vec::new()),
-        standby_tasks: Some(Vec::new()),
-        warmup_tasks: Some(Vec::new()),
-        endpoint_information_epoch: -1,
-        ..Default::default()
-    };
-    let version = connection.version::<StreamsGroupHeartbeatRequest<'_>>().unwrap();
-    let answer = connection.ask(&join, version).await.unwrap();
-    tell("join", format!("{:?}", answer.decode::<StreamsGroupHeartbeatResponse<'_>>().unwrap()));
-
-    let push = StreamsGroupTopologyDescriptionUpdateRequest {
-        group_id: group.to_owned(),
-        member_id: "m".to_owned(),
-        topology_description: description(),
-        ..Default::default()
-    };
-    let version = connection.version::<StreamsGroupTopologyDescriptionUpdateRequest>().unwrap();
-    let answer: StreamsGroupTopologyDescriptionUpdateResponse = connection.call(&push, version).await.unwrap();
-    tell("push", format!("{answer:?}"));
-
-    for include in [true, false] {
-        let describe = StreamsGroupDescribeRequest {
-            group_ids: vec![group.to_owned(), "no-such-group".to_owned()],
-            include_authorized_operations: true,
-            include_topology_description: include,
-            ..Default::default()
-        };
-        let version = connection.version::<StreamsGroupDescribeRequest>().unwrap();
-        let answer: StreamsGroupDescribeResponse = connection.call(&describe, version).await.unwrap();
-        tell("describe", format!("{answer:?}"));
-    }
-
-    let delete =
-        DeleteGroupsRequest { groups_names: vec![group.to_owned(), "no-such-group".to_owned()], ..Default::default() };
-    let version = connection.version::<DeleteGroupsRequest>().unwrap();
-    let mut answer: DeleteGroupsResponse = connection.call(&delete, version).await.unwrap();
-    // In an order by the hash of names, which differ here.
-    answer.results.sort_by_key(|result| result.group_id == "no-such-group");
-    tell("delete", format!("{answer:?}"));
-    told
-}
-
-/// A broker with its own descriptions is asked directly and through us, by users of many rights: the same answers.
-#[test]
-#[ignore = "needs Java 17 and Maven"]
-fn an_authorizer_decides_as_without_us() {
-    let keys = Keys::new();
-    let port = free_port().unwrap();
-    let mut users: Vec<&str> = USERS.iter().map(|(user, ..)| *user).collect();
-    users.push("admin");
-    let kafka = with_logins(keys.broker(), port, &users)
-        .set("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer")
-        .set("super.users", "User:ANONYMOUS;User:admin")
-        .start(KAFKA);
-    must(&mut topics(&kafka, "orders"));
-    allow(&kafka);
-    // A group that may be another one is asked again only by our own rules.
-    let sidecar = keys.sidecar("SASL_SSL", port).set("streamside.compat", "kafka").start().unwrap();
-    runtime().block_on(async {
-        for (user, ..) in USERS {
-            let mut both = Vec::new();
-            for (way, port) in [("direct", port), ("through", sidecar.port)] {
-                // The group is there, empty, and has a description.
-                let group = format!("{way}-{user}");
-                let cluster =
-                    Cluster::connect(&format!("127.0.0.1:{port}"), login(&keys, Mechanism::Plain, "admin")).await;
-                let options =
-                    MemberOptions { group_id: group.clone(), topology: topology(), ..MemberOptions::default() };
-                let mut member = Member::new(cluster.unwrap(), options);
-                member.beat().await.unwrap();
-                member.push(description()).await.unwrap();
-                member.leave().await.unwrap();
-                both.push(answers(&keys, port, user, &group).await);
-            }
-            assert_eq!(both[0].len(), 5);
-            for (direct, through) in both[0].iter().zip(&both[1]) {
-                // Who has not joined on this connection and may not see all topics is not told who is a member: refused
-                // as well, by another code.
-                if (user.starts_with("blind") || user == "deleter") && direct.starts_with("push") {
-                    let code = if user == "blindreader" { "error_code: 25" } else { "error_code: 30" };
-                    assert!(direct.contains(code), "{direct}");
-                    assert!(through.contains("error_code: 135") && through.contains("not_verified"), "{through}");
-                    continue;
-                }
-                assert_eq!(through, direct, "{user}");
-            }
-        }
-    });
-    leaves_no_secret(&sidecar);
 }
