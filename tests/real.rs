@@ -11,6 +11,7 @@
 //! | [`own`] | our command line against a Kafka broker, in the clear, logged in, encrypted |
 //! | [`secured`] | TLS, logins and certificates through us |
 //! | [`rights`] | an authorizer behind us |
+//! | [`restart`] | a sidecar of a secured cluster starts again under clients of 3.7 and 4.4 |
 //!
 //! Needs Java 17 and Maven (`tests/real/run.sh`), so nothing of it runs in `cargo test --workspace`.
 #![allow(clippy::unwrap_used, clippy::expect_used, clippy::panic, reason = "a test that cannot go on says so")]
@@ -25,6 +26,8 @@ mod golden;
 mod java;
 #[path = "real/own.rs"]
 mod own;
+#[path = "real/restart.rs"]
+mod restart;
 #[path = "real/rights.rs"]
 mod rights;
 #[path = "real/secured.rs"]

@@ -19,7 +19,7 @@ use crate::stage::SETTINGS;
 
 const MODULES: &str = "org.apache.kafka.common.security";
 /// Everyone's password is the name and this.
-const SECRET: &str = "hush-hush";
+pub const SECRET: &str = "hush-hush";
 
 /// An authority, and what it signed: certificate and key of broker and sidecar, good for 127.0.0.1.
 pub struct Keys {
@@ -76,7 +76,7 @@ impl Keys {
     }
 
     /// The file that a stock client takes.
-    fn client(&self, port: u16, lines: &str) -> PathBuf {
+    pub fn client(&self, port: u16, lines: &str) -> PathBuf {
         let file = self.folder.path().join(format!("client-{port}.properties"));
         let trust = self.trust();
         let common = format!("ssl.truststore.type=PEM\nssl.truststore.location={}\n", trust.display());
@@ -106,7 +106,8 @@ pub fn with_logins(setup: Setup, port: u16, users: &[&str]) -> Setup {
         )
 }
 
-fn login_lines(mechanism: &str, user: &str, password: &str) -> String {
+/// What a stock client logs in by.
+pub fn login_lines(mechanism: &str, user: &str, password: &str) -> String {
     let module = if mechanism == "PLAIN" { "plain.PlainLoginModule" } else { "scram.ScramLoginModule" };
     format!(
         "security.protocol=SASL_SSL\nsasl.mechanism={mechanism}\n\
@@ -121,7 +122,8 @@ fn tool(config: &Path, port: u16, args: &[&str]) -> Ran {
     streams_groups(&format!("127.0.0.1:{port}"), all)
 }
 
-fn ready(server: &Server) {
+/// Waits until a server of ours is.
+pub fn ready(server: &Server) {
     let start = Instant::now();
     while !server.get("/readyz").is_ok_and(|(status, _)| status == 200) {
         assert!(start.elapsed() < Duration::from_secs(20), "{}", server.log());
