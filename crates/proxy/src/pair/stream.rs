@@ -21,13 +21,28 @@ pub enum Stream {
 }
 
 impl Stream {
+    /// Reads what is there, as much as fits. An encrypted stream gives a record at a time, which would each cost a write to
+    /// the other side.
     pub(super) fn poll_read(&mut self, cx: &mut Context<'_>, into: &mut [u8]) -> Poll<io::Result<usize>> {
         let mut buffer = ReadBuf::new(into);
-        let read = match self {
-            Stream::Tcp(tcp) => Pin::new(tcp).poll_read(cx, &mut buffer),
-            Stream::Other(other) => Pin::new(other).poll_read(cx, &mut buffer),
-        };
-        ready!(read)?;
+        match self {
+            Stream::Tcp(tcp) => ready!(Pin::new(tcp).poll_read(cx, &mut buffer))?,
+            Stream::Other(other) => {
+                while buffer.remaining() > 0 {
+                    let before = buffer.filled().len();
+                    match Pin::new(&mut *other).poll_read(cx, &mut buffer) {
+                        Poll::Ready(Ok(())) if buffer.filled().len() > before => {}
+                        // The end, or an error, comes again where something came before it.
+                        Poll::Ready(read) if before == 0 => read?,
+                        Poll::Pending if before == 0 => return Poll::Pending,
+                        _ => {}
+                    }
+                    if buffer.filled().len() == before {
+                        break;
+                    }
+                }
+            }
+        }
         Poll::Ready(Ok(buffer.filled().len()))
     }
 
