@@ -8,6 +8,7 @@
 //! | [`golden`] | what the stock tool prints of topology descriptions |
 //! | [`tool`] | what the stock tool says of groups, members, offsets |
 //! | [`admin`] | what the Java Admin client reads |
+//! | [`recorded`] | the recorded scenarios through us in front of brokers without a plugin |
 //! | [`own`] | our command line against a Kafka broker, in the clear, logged in, encrypted |
 //! | [`secured`] | TLS, logins and certificates through us |
 //! | [`rights`] | an authorizer behind us |
@@ -26,6 +27,8 @@ mod golden;
 mod java;
 #[path = "real/own.rs"]
 mod own;
+#[path = "real/recorded.rs"]
+mod recorded;
 #[path = "real/restart.rs"]
 mod restart;
 #[path = "real/rights.rs"]

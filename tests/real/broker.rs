@@ -38,6 +38,9 @@ const SETTINGS: [(&str, &str); 17] = [
     ("num.io.threads", "2"),
 ];
 
+/// The setting that makes a broker keep topology descriptions.
+const PLUGIN: &str = "group.streams.topology.description.plugin.class";
+
 /// What a version needs for streams groups, and for descriptions of them.
 fn of_version(version: &str) -> &'static [(&'static str, &'static str)] {
     match version.rsplit_once('.').map(|(minor, _)| minor) {
@@ -48,10 +51,7 @@ fn of_version(version: &str) -> &'static [(&'static str, &'static str)] {
             ("unstable.feature.versions.enable", "true"),
         ],
         Some("4.2" | "4.3") => &[],
-        _ => &[(
-            "group.streams.topology.description.plugin.class",
-            "org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin",
-        )],
+        _ => &[(PLUGIN, "org.apache.kafka.server.streams.InMemoryTopologyDescriptionPlugin")],
     }
 }
 
@@ -61,6 +61,7 @@ pub struct Setup {
     settings: Vec<(String, String)>,
     listeners: Vec<(String, u16, String)>,
     scram_users: Vec<String>,
+    no_plugin: bool,
 }
 
 impl Setup {
@@ -82,6 +83,12 @@ impl Setup {
         self
     }
 
+    /// A broker of 4.4 that keeps no descriptions.
+    pub fn without_plugin(mut self) -> Self {
+        self.no_plugin = true;
+        self
+    }
+
     fn properties(&self, version: &str, folder: &Path, port: u16, controller: u16) -> String {
         let mut listeners = format!("PLAINTEXT://127.0.0.1:{port}");
         let mut protocols = "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT".to_owned();
@@ -96,7 +103,8 @@ impl Setup {
             format!("listener.security.protocol.map={protocols}"),
             format!("log.dirs={}", folder.join("data").display()),
         ];
-        lines.extend(SETTINGS.iter().chain(of_version(version)).map(|(k, v)| format!("{k}={v}")));
+        let of_version = of_version(version).iter().filter(|(k, _)| !(self.no_plugin && *k == PLUGIN));
+        lines.extend(SETTINGS.iter().chain(of_version).map(|(k, v)| format!("{k}={v}")));
         // Of two lines for a key the later one counts.
         lines.extend(self.settings.iter().map(|(k, v)| format!("{k}={v}")));
         lines.join("\n") + "\n"

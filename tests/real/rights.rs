@@ -21,14 +21,15 @@ use crate::secured::{Keys, description, leaves_no_secret, login, runtime, topics
 
 const AUTHORIZER: (&str, &str) = ("authorizer.class.name", "org.apache.kafka.metadata.authorizer.StandardAuthorizer");
 
-fn acl(port: u16) -> std::process::Command {
+/// The stock tool that grants rights.
+pub fn acl(port: u16) -> std::process::Command {
     let mut command = jvm(&class_path(KAFKA));
     command.args(["org.apache.kafka.tools.AclCommand", "--bootstrap-server", &format!("127.0.0.1:{port}"), "--add"]);
     command
 }
 
 /// A port of which the second next is free as well.
-fn port_with_neighbour() -> u16 {
+pub fn port_with_neighbour() -> u16 {
     loop {
         let port = free_port().unwrap();
         if TcpListener::bind(("127.0.0.1", port + 2)).is_ok() {
@@ -37,14 +38,10 @@ fn port_with_neighbour() -> u16 {
     }
 }
 
-/// The scenarios recorded from a broker with an authorizer: callers without rights come to one port, the administrator
-/// logs in at another, each with a sidecar of its own before the same broker.
-#[test]
-#[ignore = "needs Java 17 and Maven"]
-fn scenarios_of_an_authorizer_pass() {
-    let login = free_port().unwrap();
+/// A broker where nobody has rights in the clear, and `admin` logs in on a port of its own.
+pub fn without_rights(setup: Setup, login: u16) -> Broker {
     let module = "org.apache.kafka.common.security.plain.PlainLoginModule";
-    let setup = RECORDED.iter().fold(Setup::default(), |setup, (key, value)| setup.set(key, value));
+    let setup = RECORDED.iter().fold(setup, |setup, (key, value)| setup.set(key, value));
     // The broker itself is the administrator too.
     let own = format!("{module} required username=\"admin\" password=\"admin\" user_admin=\"admin\";");
     let kafka = setup
@@ -67,6 +64,16 @@ fn scenarios_of_an_authorizer_pass() {
     std::fs::write(admin.path(), lines).unwrap();
     must(acl(login).arg("--command-config").arg(admin.path()).args(all));
 
+    kafka
+}
+
+/// The scenarios recorded from a broker with an authorizer: callers without rights come to one port, the administrator
+/// logs in at another, each with a sidecar of its own before the same broker.
+#[test]
+#[ignore = "needs Java 17 and Maven"]
+fn scenarios_of_an_authorizer_pass() {
+    let login = free_port().unwrap();
+    let kafka = without_rights(Setup::default(), login);
     let mut scenarios = load(&tests_folder().join("scenarios")).unwrap();
     let fits = Selection::provides(&["plugin", "acl"]).with(&["acl"]);
     scenarios.retain(|scenario| fits.fits(scenario));
