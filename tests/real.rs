@@ -19,14 +19,22 @@
 
 #[path = "real/admin.rs"]
 mod admin;
+#[path = "real/applications.rs"]
+mod applications;
+#[path = "real/beside.rs"]
+mod beside;
 #[path = "real/broker.rs"]
 mod broker;
+#[path = "real/driver.rs"]
+mod driver;
 #[path = "real/golden.rs"]
 mod golden;
 #[path = "real/java.rs"]
 mod java;
 #[path = "real/own.rs"]
 mod own;
+#[path = "real/plain.rs"]
+mod plain;
 #[path = "real/recorded.rs"]
 mod recorded;
 #[path = "real/restart.rs"]
@@ -39,3 +47,7 @@ mod secured;
 mod stage;
 #[path = "real/tool.rs"]
 mod tool;
+#[path = "real/versions.rs"]
+mod versions;
+#[path = "real/zoo.rs"]
+mod zoo;

@@ -59,27 +59,33 @@ fn hash(text: &str) -> String {
     format!("{:016x}", hasher.finish())
 }
 
-/// The folder with the jars of a Kafka version; Maven resolves them once per version and content of `pom.xml`.
-pub fn jars(version: &str) -> PathBuf {
+/// A folder of the cache with what a POM names; Maven resolves it once per content of the file.
+fn resolved(pom: &str, folder: &Path, more: &[String]) {
     let _held = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
-    let pom = tests_folder().join("real/pom.xml");
-    let folder = cache().join(version).join("jars");
+    let pom = tests_folder().join("real").join(pom);
     let stamp = folder.join("pom.hash");
     let wanted = hash(&fs::read_to_string(&pom).unwrap());
     if fs::read_to_string(&stamp).is_ok_and(|had| had == wanted) {
-        return folder;
+        return;
     }
-    let _ = fs::remove_dir_all(&folder);
-    once(&folder, |aside| {
+    let _ = fs::remove_dir_all(folder);
+    once(folder, |aside| {
         must(
             Command::new("mvn")
                 .args(["-q", "-B", "-f"])
                 .arg(&pom)
-                .args(["dependency:copy-dependencies", &format!("-Dkafka.version={version}"), "-DincludeScope=runtime"])
+                .args(["dependency:copy-dependencies", "-DincludeScope=runtime"])
+                .args(more)
                 .arg(format!("-DoutputDirectory={}", aside.display())),
         );
         fs::write(aside.join("pom.hash"), &wanted).unwrap();
     });
+}
+
+/// The folder with the jars of a Kafka version.
+pub fn jars(version: &str) -> PathBuf {
+    let folder = cache().join(version).join("jars");
+    resolved("pom.xml", &folder, &[format!("-Dkafka.version={version}")]);
     folder
 }
 
@@ -130,19 +136,29 @@ pub fn streams_groups<A: AsRef<OsStr>>(bootstrap: &str, args: impl IntoIterator<
     Ran::of(jvm(own_class_path()).args([STREAMS_GROUPS, "--bootstrap-server", bootstrap]).args(args))
 }
 
-/// `AdminProbe` with its actions; the `name=value` lines that it printed.
-pub fn admin_probe(bootstrap: &str, group: &str, actions: &[&str]) -> Vec<String> {
-    let source = tests_folder().join("real/src/AdminProbe.java");
-    let classes = cache().join(KAFKA).join(format!("probe-{}", hash(&fs::read_to_string(&source).unwrap())));
-    let jars = own_class_path();
-    {
+/// The class path of our Java programs, compiled once per content: theirs, Kafka's, Kafka Streams'.
+pub fn programs() -> &'static str {
+    static PATH: OnceLock<String> = OnceLock::new();
+    PATH.get_or_init(|| {
+        let streams = cache().join(KAFKA).join("streams");
+        resolved("streams.pom.xml", &streams, &["-DincludeArtifactIds=kafka-streams,rocksdbjni".to_owned()]);
+        let path = format!("{}:{}/*", own_class_path(), streams.display());
+        let folder = tests_folder().join("real/src");
+        let mut sources: Vec<PathBuf> = fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect();
+        sources.sort();
+        let text: String = sources.iter().map(|source| fs::read_to_string(source).unwrap()).collect();
+        let classes = cache().join(KAFKA).join(format!("programs-{}", hash(&text)));
         let _held = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
         once(&classes, |aside| {
-            must(Command::new("javac").args(["-nowarn", "-cp", jars, "-d"]).arg(aside).arg(&source));
+            must(Command::new("javac").args(["-nowarn", "-cp", &path, "-d"]).arg(aside).args(&sources));
         });
-    }
-    let path = format!("{}:{jars}", classes.display());
-    let ran = Ran::of(jvm(&path).args(["AdminProbe", bootstrap, group]).args(actions));
+        format!("{}:{path}", classes.display())
+    })
+}
+
+/// `AdminProbe` with its actions; the `name=value` lines that it printed.
+pub fn admin_probe(bootstrap: &str, group: &str, actions: &[&str]) -> Vec<String> {
+    let ran = Ran::of(jvm(programs()).args(["AdminProbe", bootstrap, group]).args(actions));
     assert_eq!(ran.code, 0, "AdminProbe {actions:?}: {}{}", ran.out, ran.err);
     ran.out.lines().map(str::to_owned).collect()
 }
