@@ -3,12 +3,20 @@
 //! | module | what it holds |
 //! |---|---|
 //! | [`java`] | jars, tools, the probe |
-//! | [`broker`] | a Kafka broker |
+//! | [`driver`] | our Java programs: Streams applications, producers, consumers, the Admin client, the stock tool in one JVM |
+//! | [`broker`] | Kafka brokers and clusters of three |
 //! | [`stage`] | a server of ours with groups on it |
 //! | [`golden`] | what the stock tool prints of topology descriptions |
 //! | [`tool`] | what the stock tool says of groups, members, offsets |
 //! | [`admin`] | what the Java Admin client reads |
 //! | [`recorded`] | the recorded scenarios through us in front of brokers without a plugin |
+//! | [`beside`] | the binary in front of brokers |
+//! | [`versions`] | every broker version behind us, with all of the following |
+//! | [`plain`] | clients without Kafka Streams, direct and through us |
+//! | [`applications`] | applications that process records |
+//! | [`zoo`] | what the stock tool says of applications, beside what it says of Kafka 4.4.0 |
+//! | [`healing`] | groups that go and come back, in front of a broker that does not tell |
+//! | [`faults`] | brokers and sidecar killed under load, coordinators that move |
 //! | [`own`] | our command line against a Kafka broker, in the clear, logged in, encrypted |
 //! | [`secured`] | TLS, logins and certificates through us |
 //! | [`rights`] | an authorizer behind us |
@@ -27,8 +35,12 @@ mod beside;
 mod broker;
 #[path = "real/driver.rs"]
 mod driver;
+#[path = "real/faults.rs"]
+mod faults;
 #[path = "real/golden.rs"]
 mod golden;
+#[path = "real/healing.rs"]
+mod healing;
 #[path = "real/java.rs"]
 mod java;
 #[path = "real/own.rs"]

@@ -244,6 +244,11 @@ impl Broker {
         }
     }
 
+    /// Whether its process runs.
+    pub fn is_up(&mut self) -> bool {
+        self.child.try_wait().unwrap().is_none()
+    }
+
     /// `kill -9`.
     pub fn kill(&mut self) {
         self.child.kill().unwrap();

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use serde_json::json;
 use streamside_client::{Cluster, Login, Mechanism, Member, MemberOptions, Options, Pem, Secret, TlsOptions};
 use streamside_testkit::certificates::Authority;
 use streamside_testkit::server::{Server, Setup as Ours, free_port};
@@ -14,6 +15,7 @@ use streamside_wire::messages::topology_description::{Node, Subtopology as Descr
 use tempfile::TempDir;
 
 use crate::broker::{Broker, Setup};
+use crate::driver::Driver;
 use crate::java::{KAFKA, Ran, admin_probe, class_path, jvm, must, streams_groups};
 use crate::stage::SETTINGS;
 
@@ -282,6 +284,54 @@ fn logins_pass_and_nodes_are_known_after_a_restart() {
     let (status, body) = fresh.get("/readyz").unwrap();
     assert!(status == 200 && body.contains("the login was refused"), "{status} {body}");
     leaves_no_secret(&fresh);
+}
+
+/// An unmodified application, encrypted and logged in: it runs, is asked for its description, and its topics are read.
+#[test]
+#[ignore = "needs Java 17 and Maven"]
+fn an_application_runs_encrypted_and_logged_in() {
+    let keys = Keys::new();
+    let port = free_port().unwrap();
+    let kafka = with_logins(keys.broker(), port, &["ann"])
+        // A client logs in again on the connections that it has.
+        .set("listener.name.login.connections.max.reauth.ms", "4000")
+        .without_plugin()
+        .start(KAFKA);
+    let sidecar = keys.sidecar("SASL_SSL", port).start().unwrap();
+    for (mechanism, module) in [("SCRAM-SHA-512", "scram.ScramLoginModule"), ("PLAIN", "plain.PlainLoginModule")] {
+        let mut clients = Driver::new(format!("127.0.0.1:{}", sidecar.port));
+        let module = format!("{MODULES}.{module} required username=\"ann\" password=\"ann-{SECRET}\";");
+        clients.configure(&json!({
+            "security.protocol": "SASL_SSL",
+            "sasl.mechanism": mechanism,
+            "sasl.jaas.config": module,
+            "ssl.truststore.type": "PEM",
+            "ssl.truststore.location": keys.trust().display().to_string(),
+        }));
+        let application = format!("words-{mechanism}");
+        clients.start("one", &application, "wordcount", &json!({}));
+        clients.running("one", Duration::from_secs(60));
+        let start = Instant::now();
+        let described = loop {
+            let described = clients.describe(&application).unwrap();
+            if described["status"] == "AVAILABLE" || start.elapsed() > Duration::from_secs(30) {
+                break described;
+            }
+            sleep(Duration::from_millis(200));
+        };
+        assert_eq!(described["status"], "AVAILABLE", "{described} {}", sidecar.log());
+        assert_eq!(described["subtopologies"], json!(["0:5", "1:5"]));
+        if mechanism != "PLAIN" {
+            // Long enough for logins anew.
+            sleep(Duration::from_secs(9));
+            clients.ask(json!({"do": "produce", "topic": "words", "values": ["a b c"]}));
+            assert_eq!(clients.read("wordcounts", 3), ["a=1", "b=1", "c=1"]);
+        }
+        clients.close("one");
+        assert!(!clients.log().contains("Exception"), "{}", clients.log());
+    }
+    leaves_no_secret(&sidecar);
+    drop(kafka);
 }
 
 /// Client certificates end with us: clients show theirs to us, we show ours to the broker, who takes it for them all.

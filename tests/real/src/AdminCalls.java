@@ -18,9 +18,17 @@ import org.apache.kafka.clients.admin.OffsetSpec;
 import org.apache.kafka.clients.admin.RecordsToDelete;
 import org.apache.kafka.clients.admin.StreamsGroupDescription;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.acl.AccessControlEntry;
+import org.apache.kafka.common.acl.AclBinding;
+import org.apache.kafka.common.acl.AclBindingFilter;
+import org.apache.kafka.common.acl.AclOperation;
+import org.apache.kafka.common.acl.AclPermissionType;
 import org.apache.kafka.common.config.ConfigResource;
 import org.apache.kafka.common.config.TopicConfig;
 import org.apache.kafka.common.errors.TopicExistsException;
+import org.apache.kafka.common.resource.PatternType;
+import org.apache.kafka.common.resource.ResourcePattern;
+import org.apache.kafka.common.resource.ResourceType;
 
 /** What the stock Admin client can ask and change. */
 final class AdminCalls {
@@ -87,6 +95,19 @@ final class AdminCalls {
         return facts;
     }
 
+    /** Nobody may do this to a group any more, whoever asks. */
+    static void deny(Admin admin, String group, String operation) throws Exception {
+        var pattern = new ResourcePattern(ResourceType.GROUP, group, PatternType.LITERAL);
+        AclBinding all = new AclBinding(pattern, new AccessControlEntry("User:*", "*", AclOperation.ALL, AclPermissionType.ALLOW));
+        AclBinding not = new AclBinding(pattern,
+            new AccessControlEntry("User:*", "*", AclOperation.valueOf(operation), AclPermissionType.DENY));
+        admin.createAcls(List.of(all, not)).all().get();
+        // Authorizers learn of it a little later.
+        for (int i = 0; i < 100 && admin.describeAcls(AclBindingFilter.ANY).values().get().size() < 2; i++) {
+            Thread.sleep(50);
+        }
+    }
+
     private interface Call {
         Object get() throws Exception;
     }
@@ -133,7 +154,7 @@ final class AdminCalls {
         say(lines, "producers", () -> admin.describeProducers(List.of(partition)).all().get().get(partition).activeProducers().size());
         say(lines, "transactions", () -> admin.listTransactions().all().get().stream().map(t -> t.transactionalId()).filter(t -> t.startsWith(prefix)).count());
         say(lines, "quotas", () -> admin.describeClientQuotas(org.apache.kafka.common.quota.ClientQuotaFilter.all()).entities().get());
-        say(lines, "acls", () -> admin.describeAcls(org.apache.kafka.common.acl.AclBindingFilter.ANY).values().get());
+        say(lines, "acls", () -> admin.describeAcls(AclBindingFilter.ANY).values().get());
         say(lines, "tokens", () -> admin.describeDelegationToken().delegationTokens().get());
         say(lines, "reassignments", () -> admin.listPartitionReassignments().reassignments().get());
         say(lines, "missing-group", () -> admin.describeConsumerGroups(List.of(prefix + "nobody")).all().get());

@@ -146,6 +146,11 @@ public final class Driver {
                 admin.incrementalAlterConfigs(Map.of(resource, List.of(set))).all().get();
                 return true;
             }
+            case "nodes":
+                return admin.describeCluster().nodes().get().stream().map(n -> n.id() + " " + n.host() + ":" + n.port()).sorted().toList();
+            case "deny":
+                AdminCalls.deny(admin, text(c, "group"), text(c, "operation"));
+                return true;
             case "round":
                 return AdminCalls.round(admin, text(c, "prefix"));
             default:
