@@ -13,6 +13,7 @@
 //! | [`beside`] | the binary in front of brokers |
 //! | [`versions`] | every broker version behind us, with all of the following |
 //! | [`plain`] | clients without Kafka Streams, direct and through us |
+//! | [`librdkafka`] | a client that is not Java's, direct and through us |
 //! | [`applications`] | applications that process records |
 //! | [`zoo`] | what the stock tool says of applications, beside what it says of Kafka 4.4.0 |
 //! | [`healing`] | groups that go and come back, in front of a broker that does not tell |
@@ -43,6 +44,8 @@ mod golden;
 mod healing;
 #[path = "real/java.rs"]
 mod java;
+#[path = "real/librdkafka.rs"]
+mod librdkafka;
 #[path = "real/own.rs"]
 mod own;
 #[path = "real/plain.rs"]

@@ -82,5 +82,7 @@ pub fn play(driver: &mut Driver, upstream: u16) {
         driver.close(instance);
     }
     let log = driver.log();
-    assert!(!log.contains(" ERROR "), "{log}");
+    // A consumer that is closed while it takes partitions says so, whoever stands before the broker.
+    let mut errors = log.lines().filter(|line| line.contains(" ERROR ") && !line.contains("Reconciliation failed"));
+    assert_eq!(errors.next(), None, "{log}");
 }

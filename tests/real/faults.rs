@@ -4,6 +4,7 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use streamside_testkit::client::Client;
 
 use crate::beside::{Sidecar, direct, eventually};
 use crate::broker::{Broker, Setup};
@@ -124,12 +125,20 @@ fn cluster(version: &str) {
     let lost = brokers.iter().position(|broker| i64::from(broker.id) == coordinator).unwrap();
     brokers[lost].kill();
     let moved = |said: &Result<Value, String>| said.as_ref().is_ok_and(|s| s["coordinator"] != coordinator);
-    if !direct() {
-        let said = eventually(PATIENCE, || driver.describe("mover"), moved);
-        assert!(moved(&said), "{said:?}");
+    if version.starts_with("4.1.") {
+        let others = || brokers.iter().enumerate().filter(|(place, _)| *place != lost).map(|(_, broker)| broker.port);
+        let told = eventually(PATIENCE, || others().find_map(without_topology), Option::is_some);
+        assert!(told.is_some(), "this broker does not lose the topology: its answers can be judged as those of others");
+        driver.running("one", PATIENCE);
+        driver.running("two", PATIENCE);
+    } else {
+        if !direct() {
+            let said = eventually(PATIENCE, || driver.describe("mover"), moved);
+            assert!(moved(&said), "{said:?}");
+        }
+        served(&mut driver, "one", "mover");
+        served(&mut driver, "two", "mover");
     }
-    served(&mut driver, "one", "mover");
-    served(&mut driver, "two", "mover");
     goes_on(&mut driver, "consumer");
     goes_on(&mut driver, "classic");
     assert_eq!(asked(&mut sidecar), before, "a coordinator that moves is no reason to ask");
@@ -139,11 +148,21 @@ fn cluster(version: &str) {
     end_load(&mut driver);
     driver.ask(json!({"do": "feed", "topics": ["words"], "count": 6}));
     assert!(!driver.read("wordcounts", 10).is_empty());
-    served(&mut driver, "one", "mover");
+    if !version.starts_with("4.1.") {
+        served(&mut driver, "one", "mover");
+    }
     for instance in ["one", "two"] {
         driver.close(instance);
     }
     names_only_us(&mut driver, &sidecar, &brokers);
+}
+
+/// A broker of 4.1 describes a group that it took over without a topology, which the 4.4 client refuses to read.
+fn without_topology(port: u16) -> Option<()> {
+    let mut client = Client::open(port, "real").ok()?;
+    let answer = client.call("StreamsGroupDescribe", 0, &json!({"GroupIds": ["mover"]})).ok()?;
+    let group = &answer["Groups"][0];
+    (group["ErrorCode"] == 0 && group["Topology"].is_null()).then_some(())
 }
 
 /// No address of a broker reaches a client.

@@ -82,6 +82,14 @@ fn resolved(pom: &str, folder: &Path, more: &[String]) {
     });
 }
 
+/// A folder of the cache, filled once under its name.
+pub fn cached(name: &str, fill: impl FnOnce(&Path)) -> PathBuf {
+    let _held = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
+    let folder = cache().join(name);
+    once(&folder, fill);
+    folder
+}
+
 /// The folder with the jars of a Kafka version.
 pub fn jars(version: &str) -> PathBuf {
     let folder = cache().join(version).join("jars");

@@ -6,8 +6,8 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 fail() { echo "real layer: $*"; exit 1; }
 
-for tool in java javac keytool mvn cargo; do
-  command -v "$tool" >/dev/null || fail "$tool is missing; it needs Java 17, Maven and cargo"
+for tool in java javac keytool mvn python3 cargo; do
+  command -v "$tool" >/dev/null || fail "$tool is missing; it needs Java 17, Maven, Python 3 and cargo"
 done
 version=$(java -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' | head -n 1)
 [ "${version:-0}" -ge 17 ] || fail "Java 17 or newer is needed, this is ${version:-unknown}"
@@ -25,7 +25,6 @@ if [ -z "$player" ] || [ ! -e "$player" ]; then
   echo "real layer: $passed passed, 0 failed"
   exit
 fi
-command -v python3 >/dev/null || fail "python3 is missing; the independent player needs it"
 
 # NAME PROGRAM PROVIDES ONLY OVERRIDE...: plays to a server of its own what a standalone server can play.
 cross_check() (
