@@ -25,7 +25,7 @@ admin = AdminClient({"bootstrap.servers": bootstrap})
 topic, doubtful = prefix + "topic", prefix + "transactions"
 for future in admin.create_topics([NewTopic(topic, 3, 1), NewTopic(doubtful, 1, 1)]).values():
     future.result(30)
-seen = lambda: {name: len(t.partitions) for name, t in admin.list_topics(timeout=10).topics.items() if name.startswith(prefix)}
+seen = lambda: {name.removeprefix(prefix): len(t.partitions) for name, t in admin.list_topics(timeout=10).topics.items() if name.startswith(prefix)}
 waited("topics", seen, lambda topics: len(topics) == 2)
 facts["brokers"] = len(admin.describe_cluster().result(30).nodes)
 
