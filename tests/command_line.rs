@@ -129,6 +129,34 @@ fn an_answer_of_no_is_a_sentence_and_exit_1() {
     assert_eq!(demo.end(), Some(0));
 }
 
+/// Clients before 4.4, and those that are told not to push: what their heartbeats tell is shown, and marked as that.
+#[test]
+fn a_group_that_nobody_described_is_shown_by_its_heartbeats() {
+    let demo = Demo::start();
+    let port = demo.bootstrap.rsplit(':').next().and_then(|port| port.parse().ok()).expect("a port");
+    let mut member = streamside_testkit::client::Client::open(port, "old").expect("a connection");
+    let topology = serde_json::json!({"Epoch": 0, "Subtopologies": [
+        {"SubtopologyId": "0\u{1b}", "SourceTopics": ["a", "c"], "RepartitionSinkTopics": ["r"]},
+        {"SubtopologyId": "1", "RepartitionSourceTopics": [{"Name": "r"}], "StateChangelogTopics": [{"Name": "s"}]},
+    ]});
+    let joined = member.join_with(0, "old", "m1", &topology).expect("an answer");
+    assert_eq!(joined["ErrorCode"], 0, "{joined}");
+
+    let output = demo.ask(&["topology", "--group", "old"]);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(err(&output).starts_with("No topology description is stored for streams group 'old'."), "{}", err(&output));
+    let said = out(&output);
+    let lines: Vec<&str> = said.lines().collect();
+    assert_eq!(lines[0], "Coarse topology of 'old', from the heartbeats of its members:");
+    assert_eq!(lines[1..3], ["  Sub-topology: 0\\u{1b}", "    sources: a, c"]);
+    assert_eq!(lines[5], "    repartition sources: r");
+    let output = demo.ask(&["topology", "--group", "old", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).expect("JSON");
+    assert_eq!(json["groups"][0]["topology"], serde_json::Value::Null);
+    assert_eq!(json["groups"][0]["coarse"]["subtopologies"][1]["changelogTopics"], serde_json::json!(["s"]));
+    assert_eq!(demo.end(), Some(0));
+}
+
 #[test]
 fn wrong_use_is_exit_2_and_nobody_there_is_exit_3() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -11,6 +11,7 @@ use streamside_topology::text::{is_hostile, sanitize};
 use streamside_topology::write::{Escape, Format};
 use streamside_wire::ErrorCode;
 
+mod coarse;
 mod groups;
 mod members;
 mod topology;

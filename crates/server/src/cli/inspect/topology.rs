@@ -8,6 +8,7 @@ use streamside_topology::Description;
 use streamside_topology::write::{Escape, Format, render};
 use streamside_wire::messages::streams_group_describe::DescriptionField;
 
+use super::coarse::Coarse;
 use super::{
     ErrorJson, GOOD, NO, Screen, Status, TopologyArgs, Trouble, connect, describe, json, lost, read, streams_groups,
 };
@@ -23,6 +24,9 @@ struct Row {
     status: Option<Status>,
     topology_epoch: Option<i32>,
     topology: Option<serde_json::Value>,
+    /// What heartbeats told, where there is no description.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    coarse: Option<Coarse>,
     error: Option<ErrorJson>,
 }
 
@@ -41,6 +45,7 @@ pub(super) async fn run(args: &TopologyArgs, screen: &mut Screen<'_>) -> Result<
         };
         let status = Status::of(&described);
         let epoch = described.group.topology.as_ref().map(|topology| topology.epoch);
+        let coarse = Coarse::of(described.group.topology.as_ref());
         let description = match description(described) {
             Ok(Some(description)) if status == Status::Available => Some(description),
             Ok(_) => {
@@ -54,7 +59,11 @@ pub(super) async fn run(args: &TopologyArgs, screen: &mut Screen<'_>) -> Result<
         };
         let Some(description) = description else {
             code = code.max(NO);
-            rows.push(Row { group: id.to_owned(), status: Some(status), topology_epoch: epoch, ..Row::default() });
+            if let Some(coarse) = coarse.as_ref().filter(|_| !args.json) {
+                screen.say(&coarse.text(id))?;
+            }
+            let group = id.to_owned();
+            rows.push(Row { group, status: Some(status), topology_epoch: epoch, coarse, ..Row::default() });
             return Ok(());
         };
         if args.json {
@@ -62,7 +71,7 @@ pub(super) async fn run(args: &TopologyArgs, screen: &mut Screen<'_>) -> Result<
             let topology = serde_json::from_str(&text).map_err(std::io::Error::other)?;
             let group = id.to_owned();
             let topology = Some(topology);
-            rows.push(Row { group, status: Some(status), topology_epoch: epoch, topology, error: None });
+            rows.push(Row { group, status: Some(status), topology_epoch: epoch, topology, ..Row::default() });
         } else {
             screen.say(&written(&description, args.format, screen.escape())?)?;
         }
