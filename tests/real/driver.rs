@@ -68,7 +68,8 @@ impl Driver {
         self.attempt(command).unwrap_or_else(|e| panic!("{text}: {e}\n{}", self.log()))
     }
 
-    /// Properties that every later client gets.
+    /// Properties that every later client gets, as where a cluster is secured.
+    #[allow(dead_code, reason = "clusters in the clear need none")]
     pub fn configure(&mut self, config: &Value) {
         self.ask(json!({"do": "config", "config": config}));
     }
