@@ -69,7 +69,6 @@ impl Driver {
     }
 
     /// Properties that every later client gets, as where a cluster is secured.
-    #[allow(dead_code, reason = "clusters in the clear need none")]
     pub fn configure(&mut self, config: &Value) {
         self.ask(json!({"do": "config", "config": config}));
     }
