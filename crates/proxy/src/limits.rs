@@ -38,6 +38,14 @@ pub const WHOLE_REQUEST_BYTES: usize = 100 * 1024 * 1024;
 /// when the first one is sent.
 pub const COLLECTED_BYTES: usize = 512 * 1024 * 1024;
 
+/// Bytes that wait for slow peers to take them, of all pairs together: an answer of ours with many descriptions is as long
+/// as they are, and whoever asked may never read it.
+pub const UNSENT_BYTES: usize = 512 * 1024 * 1024;
+
+/// A pair with so little is not counted among them: streamed bytes and answers behind an unfinished one are bounded pair
+/// by pair and come nowhere near.
+pub const UNSENT_ALWAYS_BYTES: usize = 2 * 1024 * 1024;
+
 /// A request of so little is collected whatever others hold.
 pub const COLLECTED_ALWAYS_BYTES: usize = 64 * 1024;
 

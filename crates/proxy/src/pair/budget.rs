@@ -1,4 +1,5 @@
-//! How much the collected requests of all pairs hold together: what a crowd of slow or hostile senders may cost.
+//! How much all pairs hold together, of collected requests or of what peers do not take: what a crowd of slow or hostile
+//! clients may cost.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -36,13 +37,18 @@ impl Budget {
     }
 }
 
-/// One request's part; given back when this is dropped.
+/// One request's or one pair's part; given back when this is dropped.
 pub(super) struct Share {
     budget: Budget,
     mine: usize,
 }
 
 impl Share {
+    /// Bytes that this holds.
+    pub(super) fn mine(&self) -> usize {
+        self.mine
+    }
+
     /// Holds `now` bytes from now on. Whether that fits; a small request always does.
     pub(super) fn hold(&mut self, now: usize) -> bool {
         let before = self.budget.used.fetch_add(now, Ordering::Relaxed);

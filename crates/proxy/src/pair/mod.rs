@@ -7,7 +7,7 @@
 //! | `answers` | from the upstream to the client: whose answer a frame is |
 //! | `slots` | the two orders: what the client waits for, what the upstream owes |
 //! | `exchange` | exchanges under way, questions of ours |
-//! | `budget` | what collected requests of all pairs may hold together |
+//! | `budget` | what all pairs may hold together |
 //! | `acks` | where a produce request says whether it wants an answer |
 //! | `sasl` | logins whose tokens have no header |
 //! | `buffers` | chunks held only while bytes are in them, and what waits to be written |
@@ -37,6 +37,7 @@ use tokio::time::Sleep;
 
 use self::answers::Answers;
 pub use self::budget::Budget;
+use self::budget::Share;
 use self::buffers::{Held, Outbox};
 use self::exchange::Exchanges;
 use self::requests::Requests;
@@ -44,6 +45,7 @@ use self::sasl::Login;
 use self::slots::Slots;
 pub use self::stream::{Duplex, Stream};
 use crate::handler::Handler;
+use crate::limits::{UNSENT_ALWAYS_BYTES, UNSENT_BYTES};
 
 /// Settings of a pair.
 #[derive(Clone, Debug)]
@@ -56,6 +58,8 @@ pub struct Options {
     pub idle: Duration,
     /// What requests that are collected may hold, of all pairs that share it.
     pub collected: Budget,
+    /// What waits for peers to take it may hold, of all pairs that share it.
+    pub unsent: Budget,
 }
 
 impl Default for Options {
@@ -66,6 +70,7 @@ impl Default for Options {
             frame_timeout: Duration::from_secs(30),
             idle: Duration::from_secs(600),
             collected: Budget::default(),
+            unsent: Budget::of(UNSENT_BYTES),
         }
     }
 }
@@ -83,6 +88,8 @@ pub enum Ended {
     Stalled,
     /// We are going down and nothing was in flight.
     Drained,
+    /// What peers do not take holds too much, of all pairs together: so many bytes for this one's.
+    Untaken(usize),
     /// The client sent what cannot be passed on; the line is for the log.
     Refused(String),
     /// The upstream sent what cannot be understood; the line is for the log.
@@ -145,6 +152,7 @@ pub async fn run_counted<H: Handler>(
         client,
         upstream,
         handler,
+        unsent: options.unsent.share(),
         options: options.clone(),
         requests: Requests::default(),
         answers: Answers::default(),
@@ -188,6 +196,8 @@ struct Pair<H> {
     upstream: Stream,
     handler: H,
     options: Options,
+    /// This pair's part of what waits for peers.
+    unsent: Share,
     requests: Requests,
     answers: Answers,
     slots: Slots,
@@ -248,7 +258,26 @@ impl<H: Handler> Pair<H> {
                 }
             }
         }
+        if let Err(end) = self.count_unsent() {
+            return Poll::Ready(end);
+        }
         self.poll_timer(cx, any)
+    }
+
+    /// Counts what the peers did not take against the bound over all pairs.
+    fn count_unsent(&mut self) -> Result<(), Ended> {
+        let unsent = self.unsent_bytes();
+        let now = if unsent > UNSENT_ALWAYS_BYTES { unsent } else { 0 };
+        let before = self.unsent.mine();
+        // Whoever takes some goes on, whatever others hold.
+        if now == before || self.unsent.hold(now) || now < before {
+            return Ok(());
+        }
+        Err(Ended::Untaken(unsent))
+    }
+
+    fn unsent_bytes(&self) -> usize {
+        self.slots.waiting() + self.to_client.len() + self.to_upstream.len()
     }
 
     /// Why the pair ends now.
@@ -335,7 +364,7 @@ impl<H: Handler> Pair<H> {
             slots: self.slots.len(),
             owed: self.slots.owed(),
             exchanges: self.exchanges.behind(),
-            unsent_bytes: self.slots.waiting() + self.to_client.len() + self.to_upstream.len(),
+            unsent_bytes: self.unsent_bytes(),
             ..self.stats
         }
     }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use streamside_proxy::handler::{Answer, Handler, Head, Plan, Treat};
-use streamside_proxy::limits::{CHUNK_BYTES, SLOTS, WAITING_ANSWERS_BYTES};
+use streamside_proxy::limits::{CHUNK_BYTES, SLOTS, UNSENT_ALWAYS_BYTES, WAITING_ANSWERS_BYTES};
 use streamside_proxy::pair::{Budget, Ended, Options};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
@@ -180,4 +180,32 @@ async fn collected_requests_of_all_pairs_have_a_bound() {
     first.client.write_all(&large[large.len() - 1..]).await.unwrap();
     assert_eq!(soon(read_frame(&mut first.broker)).await.unwrap(), large[4..]);
     until(|| collected.used() == 0).await;
+}
+
+/// A crowd that asks for large answers and takes none costs no more than the bound; small ones, and whoever takes what it
+/// asked for, go on.
+#[tokio::test]
+async fn answers_that_nobody_takes_have_a_bound_over_all_pairs() {
+    let large = UNSENT_ALWAYS_BYTES + (1 << 20);
+    let unsent = Budget::of(large + large / 2);
+    let options = || Options { unsent: unsent.clone(), ..options() };
+    let ask = Ask { answer_bytes: u32::try_from(large).unwrap(), ..Ask::new(LOCAL, 1) };
+    let mut first = piped(Decider::default(), options(), 1000, 1000);
+    first.client.write_all(&ask.frame()).await.unwrap();
+    until(|| unsent.used() >= large - 1000).await;
+
+    let mut second = piped(Decider::default(), options(), 1000, 1000);
+    second.client.write_all(&ask.frame()).await.unwrap();
+    let (ended, _) = soon(second.ended).await.unwrap();
+    assert!(matches!(ended, Ended::Untaken(bytes) if bytes > UNSENT_ALWAYS_BYTES), "{ended:?}");
+    until(|| unsent.used() <= large + 1000).await;
+
+    // Not counted, whatever is held.
+    let little = Ask { answer_bytes: 1 << 20, ..Ask::new(LOCAL, 2) };
+    let mut third = piped(Decider::default(), options(), 1000, 1000);
+    third.client.write_all(&little.frame()).await.unwrap();
+    assert_eq!(soon(read_frame(&mut third.client)).await.unwrap(), little.expected().unwrap()[4..]);
+
+    assert_eq!(soon(read_frame(&mut first.client)).await.unwrap(), ask.expected().unwrap()[4..]);
+    until(|| unsent.used() == 0).await;
 }

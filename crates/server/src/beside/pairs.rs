@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use streamside_proxy::gateway::{Gateway, Mode, Setup};
 use streamside_proxy::intercept::{Addresses, Connection, Intercept};
+use streamside_proxy::limits::UNSENT_BYTES;
 use streamside_proxy::pair::{self, Budget, Ended, Options, Stream};
 use tokio::net::TcpStream;
 use tokio::sync::watch;
@@ -51,6 +52,8 @@ pub struct Pairs {
     pub name: String,
     /// What collected requests of all connections hold.
     collected: Budget,
+    /// What waits for peers of all connections.
+    unsent: Budget,
     era: Mutex<Arc<Era>>,
     next_id: AtomicU64,
     /// Where to begin in the list of bootstrap addresses.
@@ -119,6 +122,7 @@ impl Pairs {
             max_request_bytes,
             name,
             collected: Budget::default(),
+            unsent: Budget::of(UNSENT_BYTES),
             era: Mutex::new(Arc::new(Era { mode, draining: watch::Sender::new(false) })),
             next_id: AtomicU64::new(1),
             next_bootstrap: AtomicU64::new(random),
@@ -166,6 +170,7 @@ impl Pairs {
             frame_timeout: self.tunables.frame_timeout(),
             idle: self.tunables.idle(),
             collected: self.collected.clone(),
+            unsent: self.unsent.clone(),
         };
         let handler = Gateway::new(Setup {
             connection: connection.clone(),
@@ -259,6 +264,17 @@ impl Pairs {
             Ended::Stalled => {
                 self.metrics.limit_hit("frame_timeout");
                 tracing::debug!(%peer, node, "connection closed: a request was begun and not finished");
+            }
+            Ended::Untaken(bytes) => {
+                self.metrics.limit_hit("unsent_answers");
+                self.noise.warn(|| {
+                    tracing::warn!(
+                        %peer,
+                        node,
+                        bytes,
+                        "connection closed: what clients do not take holds more than {UNSENT_BYTES} bytes"
+                    );
+                });
             }
             Ended::Refused(reason) => {
                 self.metrics.limit_hit("refused_frame");
