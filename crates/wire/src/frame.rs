@@ -90,6 +90,17 @@ impl Intruder {
             Intruder::Ssh => "SSH",
         }
     }
+
+    /// What the log says when a client speaks this to a Kafka listener without TLS.
+    pub fn at_a_kafka_listener(self) -> String {
+        match self {
+            Intruder::TlsHello => {
+                "this looks like TLS on a plaintext listener; set the client's security.protocol to PLAINTEXT"
+                    .to_owned()
+            }
+            other => format!("this looks like {} on the Kafka listener", other.name()),
+        }
+    }
 }
 
 /// Says which other protocol a connection's first bytes belong to; three bytes tell TLS, four the rest. `None` where
@@ -138,13 +149,24 @@ pub fn encode_response<'a, M: Message<'a>>(
     version: i16,
     message: &M,
 ) -> Result<(), EncodeError> {
+    encode_answer(out, &ResponseHeader::new(correlation_id), version, message)
+}
+
+/// The same with a header as it came, unknown tags included.
+pub fn encode_answer<'a, M: Message<'a>>(
+    out: &mut BytesMut,
+    header: &ResponseHeader,
+    version: i16,
+    message: &M,
+) -> Result<(), EncodeError> {
     encode(out, |w| {
-        ResponseHeader::new(correlation_id).encode(w, M::API_KEY, version)?;
+        header.encode(w, M::API_KEY, version)?;
         message.encode(w, version)
     })
 }
 
-fn encode(
+/// Appends a whole frame around what `write` writes. On an error `out` is as before.
+pub fn encode(
     out: &mut BytesMut,
     write: impl FnOnce(&mut Writer<'_>) -> Result<(), EncodeError>,
 ) -> Result<(), EncodeError> {

@@ -2,13 +2,13 @@
 
 use std::collections::HashSet;
 
-use bytes::{BufMut, BytesMut};
+use bytes::BytesMut;
 use streamside_wire::header::ResponseHeader;
 use streamside_wire::messages::describe_cluster::DescribeClusterResponse;
 use streamside_wire::messages::describe_quorum::DescribeQuorumResponse;
 use streamside_wire::messages::find_coordinator::FindCoordinatorResponse;
 use streamside_wire::messages::metadata::MetadataResponse;
-use streamside_wire::{DecodeError, EncodeError, ErrorCode, Message, Reader, Writer};
+use streamside_wire::{DecodeError, EncodeError, ErrorCode, Message, Reader, frame};
 
 use crate::intercept::{Addresses, Reach};
 
@@ -221,14 +221,10 @@ where
     change(&mut answer);
 
     let mut frame = BytesMut::with_capacity(4 + body.len() + body.len() / 4);
-    frame.put_i32(0);
-    let mut w = Writer::new(&mut frame);
-    let unwritable = |source| RewriteError::Unwritable { api_key, version, source };
-    header.encode(&mut w, api_key, version).map_err(unwritable)?;
-    answer.encode(&mut w, version).map_err(unwritable)?;
-    let length = u32::try_from(frame.len() - 4).unwrap_or(u32::MAX);
-    if let Some(prefix) = frame.first_chunk_mut::<4>() {
-        *prefix = length.to_be_bytes();
-    }
+    frame::encode_answer(&mut frame, &header, version, &answer).map_err(|source| RewriteError::Unwritable {
+        api_key,
+        version,
+        source,
+    })?;
     Ok(frame)
 }

@@ -1,10 +1,10 @@
 //! ApiVersions answers (kip1331 §1.2). Where the upstream has streams groups, 88, 89 and 42 are offered as Kafka 4.4 has
 //! them and 93 is added. Of what we read or rewrite nothing newer is offered; everything else keeps its bytes.
 
-use bytes::{BufMut as _, BytesMut};
+use bytes::BytesMut;
 use streamside_wire::messages::api_versions::ApiVersion;
 use streamside_wire::value::{Layout, Value as _};
-use streamside_wire::{DecodeError, EncodeError, Reader, Writer};
+use streamside_wire::{DecodeError, EncodeError, Reader, frame};
 
 use crate::addresses::highest_version;
 
@@ -166,14 +166,13 @@ fn write(
     form: i16,
     rest: &[u8],
 ) -> Result<BytesMut, EncodeError> {
-    let mut body = BytesMut::with_capacity(64 + rows.len() * 7 + rest.len());
-    let mut w = Writer::new(&mut body);
-    w.i32(correlation_id);
-    w.i16(error_code);
-    rows.write(&mut w, layout(form))?;
-    w.raw(rest);
-    let mut frame = BytesMut::with_capacity(4 + body.len());
-    frame.put_u32(body.len() as u32);
-    frame.extend_from_slice(&body);
+    let mut frame = BytesMut::with_capacity(64 + rows.len() * 7 + rest.len());
+    frame::encode(&mut frame, |w| {
+        w.i32(correlation_id);
+        w.i16(error_code);
+        rows.write(w, layout(form))?;
+        w.raw(rest);
+        Ok(())
+    })?;
     Ok(frame)
 }

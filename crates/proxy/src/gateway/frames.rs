@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use bytes::{BufMut as _, Bytes, BytesMut};
 use streamside_wire::header::{RequestHeader, ResponseHeader};
-use streamside_wire::{Message, Reader, Writer, api_key};
+use streamside_wire::{Message, Reader, Writer, api_key, frame};
 
 use crate::limits::{DECODED_HEAP_CEILING, DECODED_HEAP_FACTOR, DECODED_HEAP_FLOOR};
 
@@ -66,16 +66,8 @@ pub(super) fn write_answer<'a, M: Message<'a>>(
     version: i16,
 ) -> Result<BytesMut, String> {
     let mut frame = BytesMut::new();
-    frame.put_u32(0);
-    let mut w = Writer::new(&mut frame);
-    header
-        .encode(&mut w, M::API_KEY, version)
-        .and_then(|()| message.encode(&mut w, version))
+    frame::encode_answer(&mut frame, header, version, message)
         .map_err(|e| format!("a {} answer can't be said in version {version}: {e}", api_key::name(M::API_KEY)))?;
-    let length = u32::try_from(frame.len() - 4).map_err(|_| "an answer is longer than a frame".to_owned())?;
-    if let Some(place) = frame.first_chunk_mut::<4>() {
-        *place = length.to_be_bytes();
-    }
     Ok(frame)
 }
 

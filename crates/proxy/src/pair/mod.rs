@@ -11,7 +11,7 @@
 //! | `acks` | where a produce request says whether it wants an answer |
 //! | `sasl` | logins whose tokens have no header |
 //! | `buffers` | chunks held only while bytes are in them, and what waits to be written |
-//! | `sentences` | what the log says about a peer that speaks something else |
+//! | `sentences` | what the log says about an upstream that speaks something else |
 //!
 //! Either direction is read only when what it brought before was taken, so that a slow reader or a slow upstream holds
 //! its peer back and grows nothing here.

@@ -11,7 +11,7 @@ use super::buffers::{self, Held, Run};
 use super::exchange::correlation_id;
 use super::sasl::{self, Frame, Login, Mechanism};
 use super::slots::{Owed, Place, Slot, Waiter};
-use super::{Ended, Pair, sentences};
+use super::{Ended, Pair};
 use crate::handler::{Answer, Handler, Head, Plan, Treat};
 use crate::limits::{PRODUCE_HEADER_BYTES, SLOTS, WAITING_ANSWERS_BYTES};
 
@@ -265,7 +265,7 @@ impl<H: Handler> Pair<H> {
         if !self.requests.known
             && let Some(intruder) = start.get(..seen).and_then(frame::diagnose)
         {
-            return Err(Ended::Refused(sentences::client_speaks(intruder)));
+            return Err(Ended::Refused(intruder.at_a_kafka_listener()));
         }
         let [l1, l2, l3, l4, k1, k2, v1, v2, c1, c2, c3, c4] = start;
         let length = i32::from_be_bytes([l1, l2, l3, l4]);

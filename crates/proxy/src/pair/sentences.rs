@@ -1,17 +1,6 @@
-//! What the log says about a peer that does not speak Kafka's protocol.
+//! What the log says about an upstream that does not speak Kafka's protocol.
 
 use streamside_wire::frame::{self, Intruder};
-
-/// About a client, by its first bytes.
-pub(super) fn client_speaks(intruder: Intruder) -> String {
-    match intruder {
-        Intruder::TlsHello => {
-            "this looks like TLS on a plaintext listener; set the client's security.protocol to PLAINTEXT".to_owned()
-        }
-        Intruder::Http => "this looks like HTTP on the Kafka listener".to_owned(),
-        other => format!("this looks like {} on the Kafka listener", other.name()),
-    }
-}
 
 /// About the upstream, by its first bytes; `None` where they may be an answer.
 pub(super) fn upstream_speaks(first: &[u8]) -> Option<String> {

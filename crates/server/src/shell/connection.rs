@@ -464,14 +464,11 @@ fn length_is_bad(input: &[u8], max: usize) -> bool {
     input.first_chunk::<4>().is_some_and(|head| frame::check_length(i32::from_be_bytes(*head), max).is_err())
 }
 
-fn intruder_text(intruder: Intruder) -> String {
+/// What the log says of a client that speaks something else.
+pub(crate) fn intruder_text(intruder: Intruder) -> String {
+    let text = intruder.at_a_kafka_listener();
     match intruder {
-        Intruder::TlsHello => {
-            "this looks like TLS on a plaintext listener; set the client's security.protocol to PLAINTEXT".to_owned()
-        }
-        Intruder::Http => {
-            "this looks like HTTP on the Kafka listener; the page and the API are on streamside.http.listen".to_owned()
-        }
-        other => format!("this looks like {} on the Kafka listener", other.name()),
+        Intruder::Http => format!("{text}; the page and the API are on streamside.http.listen"),
+        _ => text,
     }
 }

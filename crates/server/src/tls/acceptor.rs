@@ -21,6 +21,7 @@ use super::expiry;
 use super::validity;
 use crate::config::{ClientAuth, Settings, TlsSettings};
 use crate::metrics::Metrics;
+use crate::shell::connection::intruder_text;
 
 /// First bytes of a connection that are looked at before TLS reads them.
 const FIRST_BYTES: usize = 8;
@@ -110,14 +111,11 @@ impl Acceptor {
 
 fn no_tls(first: &[u8]) -> String {
     match frame::diagnose(first) {
-        Some(Intruder::Http) => {
-            "this looks like HTTP on the Kafka listener; the page and the API are on streamside.http.listen".to_owned()
-        }
         None | Some(Intruder::TlsAlert) => {
             "this looks like plaintext on a listener with TLS; set the client's security.protocol to SSL (SASL_SSL with a login)"
                 .to_owned()
         }
-        Some(other) => format!("this looks like {} on the Kafka listener", other.name()),
+        Some(other) => intruder_text(other),
     }
 }
 
