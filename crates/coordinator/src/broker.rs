@@ -138,7 +138,7 @@ impl Coordinator {
         let heard = self.watched.heard_after(group, asked_at);
         match code {
             // Whoever was heard since is of the making after it.
-            ErrorCode::NONE if heard => self.orphan_older(now, group, &mut decision.records),
+            ErrorCode::NONE if heard => self.orphan_older(group, &mut decision.records),
             ErrorCode::NONE => self.depart(now, group, &mut decision.records),
             ErrorCode::GROUP_ID_NOT_FOUND if !heard => self.depart(now, group, &mut decision.records),
             _ => {}
@@ -192,7 +192,7 @@ impl Coordinator {
     }
 
     /// An older making is gone, the present one is not: its copies are owed a delete unless a newer one is over them.
-    fn orphan_older(&self, _now: Now, group: &str, records: &mut Records) {
+    fn orphan_older(&self, group: &str, records: &mut Records) {
         let (Some(mark), Some(view), Some(id)) =
             (self.descriptions.mark(group), self.watched.view(group), self.watched.group_id(group))
         else {

@@ -6,7 +6,8 @@ use smallvec::SmallVec;
 use streamside_topology::Fingerprint;
 use streamside_wire::error_code::ErrorCode;
 use streamside_wire::messages::streams_group_heartbeat::{
-    StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, TaskOffset, Topology,
+    CopartitionGroup, StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse, Subtopology, TaskOffset, TopicInfo,
+    Topology,
 };
 
 use super::view::{Question, Reported, SeenMember, View, WatchedGroup, incarnation};
@@ -270,22 +271,22 @@ fn reported(
 /// Bytes of a topology's texts, roughly what keeping it costs.
 pub(super) fn weight(topology: &Topology) -> usize {
     let topics = |names: &[String]| names.iter().map(|name| name.len() + size_of::<String>()).sum::<usize>();
-    let internal = |topics: &[streamside_wire::messages::streams_group_heartbeat::TopicInfo]| {
-        let configs = |topic: &streamside_wire::messages::streams_group_heartbeat::TopicInfo| {
-            topic.topic_configs.iter().map(|kv| kv.key.len() + kv.value.len() + size_of_val(kv)).sum::<usize>()
-        };
+    let configs = |topic: &TopicInfo| {
+        topic.topic_configs.iter().map(|kv| kv.key.len() + kv.value.len() + size_of_val(kv)).sum::<usize>()
+    };
+    let internal = |topics: &[TopicInfo]| {
         topics.iter().map(|topic| topic.name.len() + size_of_val(topic) + configs(topic)).sum::<usize>()
     };
-    let one = |s: &streamside_wire::messages::streams_group_heartbeat::Subtopology| {
+    let copartition = |group: &CopartitionGroup| {
+        size_of_val(group) + 2 * (group.source_topics.len() + group.repartition_source_topics.len())
+    };
+    let one = |s: &Subtopology| {
         size_of_val(s)
             + topics(&s.source_topics)
             + topics(&s.repartition_sink_topics)
             + internal(&s.state_changelog_topics)
             + internal(&s.repartition_source_topics)
-            + s.copartition_groups
-                .iter()
-                .map(|g| size_of_val(g) + 2 * (g.source_topics.len() + g.repartition_source_topics.len()))
-                .sum::<usize>()
+            + s.copartition_groups.iter().map(copartition).sum::<usize>()
     };
     topology.subtopologies.iter().map(one).sum()
 }

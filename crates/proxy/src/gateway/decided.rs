@@ -19,7 +19,6 @@ use crate::bridge::versions::{
 };
 use crate::handler::{Answer, Exchange, Head, Mapped, Plan, Upstream};
 use crate::intercept::Refused;
-use crate::limits::LARGE_BYTES;
 
 /// What is done about such a request.
 pub(super) fn plan(context: &Arc<Context>, head: Head, body: &BytesMut) -> Plan {
@@ -108,25 +107,12 @@ where
     A: for<'a> Message<'a>,
     F: Future<Output = Result<A, Refused>> + Send + 'static,
 {
-    let context = Arc::clone(context);
-    if body.len() > LARGE_BYTES {
-        let body = body.clone();
-        return Plan::Exchange(Box::new(move |upstream| {
-            Box::pin(async move {
-                let asked = aside(body.len(), move || read::<Q>(&body)).await?;
-                let decided = decide(context, upstream, asked.client_id, asked.request, asked.version).await?;
-                frames::write_answer(&ResponseHeader::new(asked.correlation_id), &decided, asked.version).map(Some)
-            })
-        }));
-    }
-    let Asked { version, correlation_id, client_id, request } = match read::<Q>(body) {
-        Ok(asked) => asked,
-        Err(line) => return Plan::Close(line),
-    };
+    let (context, body) = (Arc::clone(context), body.clone());
     Plan::Exchange(Box::new(move |upstream| {
-        let decided = decide(context, upstream, client_id, request, version);
         Box::pin(async move {
-            frames::write_answer(&ResponseHeader::new(correlation_id), &decided.await?, version).map(Some)
+            let asked = aside(body.len(), move || read::<Q>(&body)).await?;
+            let decided = decide(context, upstream, asked.client_id, asked.request, asked.version).await?;
+            frames::write_answer(&ResponseHeader::new(asked.correlation_id), &decided, asked.version).map(Some)
         })
     }))
 }
