@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use streamside_coordinator::watched;
 use streamside_proxy::intercept::{Beat, Connection, Observed};
 use streamside_wire::messages::streams_group_heartbeat::StreamsGroupHeartbeatResponse;
 
 use super::ask::Timed;
 use super::intercept::Shared;
 use crate::config::upstream::PushMode;
-use crate::shell::operations::BeatInput;
 
 /// Tells the coordinator, sets the flag, and fills in what an old broker lacks. `answer` is in version 1 shape.
 pub(super) fn observe(
@@ -25,8 +25,8 @@ pub(super) fn observe(
     // With `off` nobody is asked by us: the coordinator sees a client that could not hear it.
     let off = options.push == PushMode::Off;
     let version = if off { 0 } else { beat.version };
-    let input = BeatInput { request: beat.request, version, answer, connection: connection.id };
-    let (ask, describe) = shared.operations.beat(input);
+    let told = watched::beat::Beat { request: beat.request, version, answer, connection: connection.id };
+    let (ask, describe) = shared.operations.beat(told);
 
     let mut changed = false;
     let speaks = beat.version >= 1 && beat.request.member_epoch >= 0 && answer.error_code == 0;

@@ -20,6 +20,7 @@ use tokio::sync::Semaphore;
 
 use super::ask::{Ask, Timed};
 use super::hosts::Hosts;
+use super::observer::Observer;
 use super::{delete, describe, heartbeat, push};
 use crate::config::Settings;
 use crate::config::upstream::PushMode;
@@ -33,6 +34,7 @@ use crate::shell::shards::SharedShards;
 /// What the proxy calls.
 pub struct Interceptor {
     shared: Arc<Shared>,
+    observer: Observer,
 }
 
 /// What the four APIs share.
@@ -160,8 +162,9 @@ pub(super) async fn to_its_end<T: Send + 'static>(
 impl Interceptor {
     /// Over a running core.
     #[must_use]
-    pub fn new(core: Arc<Core>, settings: &Settings) -> Self {
-        Self { shared: Arc::new(Shared::new(&core, Options::of(settings))) }
+    pub fn new(core: &Core, settings: &Settings) -> Self {
+        let observer = Observer::new(Arc::clone(&core.metrics));
+        Self { shared: Arc::new(Shared::new(core, Options::of(settings))), observer }
     }
 
     /// Takes the settings that may change while running.
@@ -192,7 +195,12 @@ impl Interceptor {
 }
 
 impl Intercept for Interceptor {
-    fn closed(&self, connection: &Connection, _only_metadata: bool) {
+    fn opened(&self, connection: &Connection) {
+        self.observer.opened(connection);
+    }
+
+    fn closed(&self, connection: &Connection, only_metadata: bool) {
+        self.observer.closed(connection, only_metadata);
         self.shared.hosts.closed(connection.id);
     }
 
@@ -248,6 +256,7 @@ impl Intercept for Interceptor {
     }
 
     fn member_heard(&self, connection: &Arc<Connection>, group: &str, member: &str) {
+        self.observer.heard(connection);
         if self.shared.options().restore_client_host {
             self.shared.hosts.heard(connection, group, member);
         }
@@ -255,5 +264,9 @@ impl Intercept for Interceptor {
 
     fn client_host(&self, group: &str, member: &str) -> Option<Arc<str>> {
         self.shared.options().restore_client_host.then(|| self.shared.hosts.host(group, member))?
+    }
+
+    fn upstream_versions(&self, _connection: &Connection, _rows: &[(i16, i16, i16)], streams: bool) {
+        self.observer.upstream_serves(streams);
     }
 }

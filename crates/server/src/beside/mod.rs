@@ -60,7 +60,6 @@ use dial::Dialer;
 use health::Health;
 use intercept::Interceptor;
 use nodes::{NodeView, Nodes, NodesError, Opened, Setup};
-use observer::Observer;
 use own::Own;
 use pairs::{Pairs, Parts};
 
@@ -158,21 +157,21 @@ pub async fn start(
     let own = Own::new(&upstream.bootstrap, &upstream.security, settings.connect_timeout, &name);
     let own = Arc::new(own.map_err(BesideError::Upstream)?);
 
-    let interceptor = Arc::new(Interceptor::new(Arc::clone(&core), settings));
+    let interceptor = Arc::new(Interceptor::new(&core, settings));
     let tunables = Arc::new(Tunables::of(settings));
-    let pairs = Arc::new(Pairs::new(Parts {
+    let parts = Parts {
         dialer,
         bootstrap: upstream.bootstrap.clone(),
         nodes: nodes.clone(),
-        intercept: Arc::new(Observer::new(Arc::clone(&interceptor), Arc::clone(&metrics))),
+        intercept: interceptor.clone(),
         health: Arc::clone(&health),
         metrics: Arc::clone(&metrics),
         tunables: Arc::clone(&tunables),
         noise: Arc::clone(&noise),
         max_request_bytes: settings.request_max_bytes,
         name,
-        mode: upstream.mode,
-    }));
+    };
+    let pairs = Arc::new(Pairs::new(parts, upstream.mode));
     let phase = watch::Sender::new(Phase::Running);
     let alive = Alive::default();
     let door = Arc::new(Door {
@@ -251,8 +250,8 @@ impl Running {
         if let Some(upstream) = &settings.upstream {
             self.pairs.set_mode(upstream.mode);
             let security = &upstream.security;
-            match self.pairs.dialer.reload(security).and_then(|()| self.own.reload(security)) {
-                Ok(()) => tls::expiry::note_upstream(&self.pairs.metrics, security),
+            match self.pairs.reload(security).and_then(|()| self.own.reload(security)) {
+                Ok(()) => tls::expiry::note_upstream(&self.core.metrics, security),
                 Err(error) => tracing::error!(error, "security towards the cluster stays as it was"),
             }
         }

@@ -6,15 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use streamside_proxy::gateway::Questions;
-use streamside_proxy::handler::BoxFuture;
-use streamside_proxy::intercept::{Beat, Connection, Intercept, Observed, Refused};
-use streamside_wire::messages::delete_groups::{DeleteGroupsRequest, DeleteGroupsResponse};
-use streamside_wire::messages::streams_group_describe::{StreamsGroupDescribeRequest, StreamsGroupDescribeResponse};
-use streamside_wire::messages::streams_group_heartbeat::StreamsGroupHeartbeatResponse;
-use streamside_wire::messages::streams_group_topology_description_update::{
-    StreamsGroupTopologyDescriptionUpdateRequest, StreamsGroupTopologyDescriptionUpdateResponse,
-};
+use streamside_proxy::intercept::Connection;
 
 use crate::metrics::Metrics;
 
@@ -98,101 +90,54 @@ impl Bypass {
     }
 }
 
-/// Stands before the interceptor and sees every connection.
-pub struct Observer<I> {
-    inner: Arc<I>,
+/// Sees every connection.
+#[derive(Debug)]
+pub struct Observer {
     bypass: Bypass,
     began: Mutex<HashMap<u64, Instant>>,
     lacks_streams: AtomicBool,
 }
 
-impl<I> Observer<I> {
-    /// Before `inner`.
-    pub fn new(inner: Arc<I>, metrics: Arc<Metrics>) -> Self {
-        Self { inner, bypass: Bypass::new(metrics), began: Mutex::default(), lacks_streams: AtomicBool::new(false) }
+impl Observer {
+    /// Nobody has come yet.
+    #[must_use]
+    pub fn new(metrics: Arc<Metrics>) -> Self {
+        Self { bypass: Bypass::new(metrics), began: Mutex::default(), lacks_streams: AtomicBool::new(false) }
     }
 
-    fn heard(&self, connection: &Connection) {
-        self.bypass.used(connection.peer.ip(), Instant::now());
+    fn began(&self) -> MutexGuard<'_, HashMap<u64, Instant>> {
+        self.began.lock().unwrap_or_else(PoisonError::into_inner)
     }
-}
 
-impl<I: Intercept> Intercept for Observer<I> {
-    fn opened(&self, connection: &Connection) {
+    /// A connection came.
+    pub fn opened(&self, connection: &Connection) {
         self.bypass.opened(connection.peer.ip());
         // Whoever comes to a node's port has the address from us.
         if connection.node.is_some() {
             self.heard(connection);
         }
-        self.began.lock().unwrap_or_else(PoisonError::into_inner).insert(connection.id, Instant::now());
-        self.inner.opened(connection);
+        self.began().insert(connection.id, Instant::now());
     }
 
-    fn closed(&self, connection: &Connection, only_metadata: bool) {
+    /// A connection ended. `only_metadata`: it asked where things are and for nothing else.
+    pub fn closed(&self, connection: &Connection, only_metadata: bool) {
         let now = Instant::now();
-        let began = self.began.lock().unwrap_or_else(PoisonError::into_inner).remove(&connection.id);
+        let began = self.began().remove(&connection.id);
         self.bypass.closed(connection.peer.ip(), only_metadata, began.unwrap_or(now), now);
-        self.inner.closed(connection, only_metadata);
     }
 
-    fn heartbeat(
-        &self,
-        connection: &Arc<Connection>,
-        beat: &Beat<'_>,
-        answer: &mut StreamsGroupHeartbeatResponse<'_>,
-    ) -> Observed {
-        self.inner.heartbeat(connection, beat, answer)
+    /// This connection is used for more than metadata.
+    pub fn heard(&self, connection: &Connection) {
+        self.bypass.used(connection.peer.ip(), Instant::now());
     }
 
-    fn push(
-        &self,
-        connection: &Arc<Connection>,
-        client_id: &str,
-        request: StreamsGroupTopologyDescriptionUpdateRequest,
-        wire_bytes: usize,
-        questions: Questions,
-    ) -> BoxFuture<Result<StreamsGroupTopologyDescriptionUpdateResponse, Refused>> {
-        self.inner.push(connection, client_id, request, wire_bytes, questions)
-    }
-
-    fn describe(
-        &self,
-        connection: &Arc<Connection>,
-        client_id: &str,
-        request: StreamsGroupDescribeRequest,
-        version: i16,
-        questions: Questions,
-    ) -> BoxFuture<Result<StreamsGroupDescribeResponse, Refused>> {
-        self.inner.describe(connection, client_id, request, version, questions)
-    }
-
-    fn delete(
-        &self,
-        connection: &Arc<Connection>,
-        client_id: &str,
-        request: DeleteGroupsRequest,
-        version: i16,
-        questions: Questions,
-    ) -> BoxFuture<Result<DeleteGroupsResponse, Refused>> {
-        self.inner.delete(connection, client_id, request, version, questions)
-    }
-
-    fn member_heard(&self, connection: &Arc<Connection>, group: &str, member: &str) {
-        self.heard(connection);
-        self.inner.member_heard(connection, group, member);
-    }
-
-    fn client_host(&self, group: &str, member: &str) -> Option<Arc<str>> {
-        self.inner.client_host(group, member)
-    }
-
-    fn upstream_versions(&self, connection: &Connection, rows: &[(i16, i16, i16)], streams: bool) {
+    /// An upstream told what it serves; `streams`: streams groups are among it.
+    pub fn upstream_serves(&self, streams: bool) {
         if !streams && !self.lacks_streams.swap(true, Ordering::Relaxed) {
             tracing::warn!(
                 "the upstream does not serve streams groups (StreamsGroupHeartbeat, Kafka 4.1 and newer, there to be switched on before 4.2): everything passes, no topology is asked for"
             );
         }
-        self.inner.upstream_versions(connection, rows, streams);
     }
 }
 

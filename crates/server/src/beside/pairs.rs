@@ -16,7 +16,7 @@ use tokio::time::Instant;
 use super::dial::{DialError, Dialer};
 use super::health::Health;
 use super::nodes::{Nodes, Route};
-use crate::config::HostPort;
+use crate::config::{HostPort, UpstreamSecurity};
 use crate::metrics::Metrics;
 use crate::shell::context::{NoiseGate, Tunables};
 
@@ -30,6 +30,21 @@ struct Era {
 
 /// What every pair shares.
 pub struct Pairs {
+    parts: Parts,
+    /// What collected requests of all connections hold.
+    collected: Budget,
+    /// What waits for peers of all connections.
+    unsent: Budget,
+    era: Mutex<Arc<Era>>,
+    next_id: AtomicU64,
+    /// Where to begin in the list of bootstrap addresses.
+    next_bootstrap: AtomicU64,
+    /// Nodes that could not be reached when last tried, so that each change is told once.
+    silent: Mutex<HashSet<i32>>,
+}
+
+/// What a new [`Pairs`] is made of.
+pub struct Parts {
     /// Connections to the upstream.
     pub dialer: Dialer,
     /// Where the cluster is first looked for.
@@ -50,42 +65,6 @@ pub struct Pairs {
     pub max_request_bytes: usize,
     /// What our own questions call themselves.
     pub name: String,
-    /// What collected requests of all connections hold.
-    collected: Budget,
-    /// What waits for peers of all connections.
-    unsent: Budget,
-    era: Mutex<Arc<Era>>,
-    next_id: AtomicU64,
-    /// Where to begin in the list of bootstrap addresses.
-    next_bootstrap: AtomicU64,
-    /// Nodes that could not be reached when last tried, so that each change is told once.
-    silent: Mutex<HashSet<i32>>,
-}
-
-/// What a new [`Pairs`] is made of.
-pub struct Parts {
-    /// See [`Pairs`].
-    pub dialer: Dialer,
-    /// See [`Pairs`].
-    pub bootstrap: Vec<HostPort>,
-    /// See [`Pairs`].
-    pub nodes: Option<Arc<Nodes>>,
-    /// See [`Pairs`].
-    pub intercept: Arc<dyn Intercept>,
-    /// See [`Pairs`].
-    pub health: Arc<Health>,
-    /// See [`Pairs`].
-    pub metrics: Arc<Metrics>,
-    /// See [`Pairs`].
-    pub tunables: Arc<Tunables>,
-    /// See [`Pairs`].
-    pub noise: Arc<NoiseGate>,
-    /// See [`Pairs`].
-    pub max_request_bytes: usize,
-    /// See [`Pairs`].
-    pub name: String,
-    /// How much is done at first.
-    pub mode: Mode,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -93,34 +72,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Pairs {
-    /// Ready for connections.
+    /// Ready for connections. `mode`: how much is done at first.
     #[must_use]
-    pub fn new(parts: Parts) -> Self {
-        let Parts {
-            dialer,
-            bootstrap,
-            nodes,
-            intercept,
-            health,
-            metrics,
-            tunables,
-            noise,
-            max_request_bytes,
-            name,
-            mode,
-        } = parts;
+    pub fn new(parts: Parts, mode: Mode) -> Self {
         let random = u64::from(std::process::id());
         Self {
-            dialer,
-            bootstrap,
-            nodes,
-            intercept,
-            health,
-            metrics,
-            tunables,
-            noise,
-            max_request_bytes,
-            name,
+            parts,
             collected: Budget::default(),
             unsent: Budget::of(UNSENT_BYTES),
             era: Mutex::new(Arc::new(Era { mode, draining: watch::Sender::new(false) })),
@@ -128,6 +85,14 @@ impl Pairs {
             next_bootstrap: AtomicU64::new(random),
             silent: Mutex::default(),
         }
+    }
+
+    /// Reads the certificates of connections to the upstream again.
+    ///
+    /// # Errors
+    /// What can't be used; nothing changes then.
+    pub fn reload(&self, security: &UpstreamSecurity) -> Result<(), String> {
+        self.parts.dialer.reload(security)
     }
 
     /// Takes a mode; where it is another one, clients reconnect once.
@@ -153,7 +118,7 @@ impl Pairs {
         let era = Arc::clone(&lock(&self.era));
         let mut draining = era.draining.subscribe();
         let reached = async {
-            if !self.health.ever_up() && !self.is_admitted(tcp).await {
+            if !self.parts.health.ever_up() && !self.is_admitted(tcp).await {
                 return None;
             }
             self.reach(peer, node).await
@@ -166,37 +131,37 @@ impl Pairs {
         let Some((upstream, _route)) = reached else { return };
         let connection = Connection { id: self.next_id.fetch_add(1, Ordering::Relaxed), peer, node };
         let options = Options {
-            max_request_bytes: self.max_request_bytes,
-            frame_timeout: self.tunables.frame_timeout(),
-            idle: self.tunables.idle(),
+            max_request_bytes: self.parts.max_request_bytes,
+            frame_timeout: self.parts.tunables.frame_timeout(),
+            idle: self.parts.tunables.idle(),
             collected: self.collected.clone(),
             unsent: self.unsent.clone(),
         };
         let handler = Gateway::new(Setup {
             connection: connection.clone(),
-            intercept: Arc::clone(&self.intercept),
-            addresses: self.nodes.clone().map(|nodes| nodes as Arc<dyn Addresses>),
+            intercept: Arc::clone(&self.parts.intercept),
+            addresses: self.parts.nodes.clone().map(|nodes| nodes as Arc<dyn Addresses>),
             mode: era.mode,
         });
         let (ended, stats) = pair::run_counted(client, upstream, handler, &options, era.draining.subscribe()).await;
-        self.metrics.bytes(stats.request_bytes, stats.answer_bytes);
+        self.parts.metrics.bytes(stats.request_bytes, stats.answer_bytes);
         self.tell(&connection, &ended);
     }
 
     /// Before the upstream has ever answered: whether it does now. Our own question, if that is who came, is not carried
     /// on.
     async fn is_admitted(&self, tcp: Option<&TcpStream>) -> bool {
-        let Some(tcp) = tcp else { return self.health.admits().await };
+        let Some(tcp) = tcp else { return self.parts.health.admits().await };
         let mut first = [0; 64];
         tokio::select! {
-            admitted = self.health.admits() => admitted,
+            admitted = self.parts.health.admits() => admitted,
             peeked = peek_past_the_name(tcp, &mut first) => {
-                let ours = self.name.as_bytes();
+                let ours = self.parts.name.as_bytes();
                 if peeked && first.windows(ours.len()).any(|window| window == ours) {
-                    self.health.met_ourselves();
+                    self.parts.health.met_ourselves();
                     return false;
                 }
-                self.health.admits().await
+                self.parts.health.admits().await
             }
         }
     }
@@ -208,13 +173,13 @@ impl Pairs {
                 Ok(stream) => Some((stream, None)),
                 Err(reason) => {
                     tracing::debug!(%peer, reason, "connection closed: the upstream is away");
-                    self.health.met_failure(&reason);
+                    self.parts.health.met_failure(&reason);
                     None
                 }
             };
         };
-        let route = self.nodes.as_ref()?.route(node)?;
-        match self.dialer.dial(&route.upstream).await {
+        let route = self.parts.nodes.as_ref()?.route(node)?;
+        match self.parts.dialer.dial(&route.upstream).await {
             Ok(stream) => {
                 if lock(&self.silent).remove(&node) {
                     tracing::info!(node, upstream = %route.upstream, "the node can be reached again");
@@ -228,7 +193,7 @@ impl Pairs {
                         upstream = %route.upstream,
                         "the node cannot be reached: {e}; clients that come to its port are closed"
                     );
-                    self.health.met_silent_node();
+                    self.parts.health.met_silent_node();
                 }
                 None
             }
@@ -237,16 +202,16 @@ impl Pairs {
 
     /// The bootstrap addresses in turn, all within the time of one connection.
     async fn reach_any(&self) -> Result<Stream, String> {
-        let all = self.bootstrap.len().max(1);
+        let all = self.parts.bootstrap.len().max(1);
         let first = usize::try_from(self.next_bootstrap.fetch_add(1, Ordering::Relaxed) % all as u64).unwrap_or(0);
-        let deadline = Instant::now() + self.dialer.timeout;
+        let deadline = Instant::now() + self.parts.dialer.timeout;
         let mut reasons = Vec::new();
         for (tried, at) in (first..first + all).enumerate() {
-            let Some(address) = self.bootstrap.get(at % all) else { continue };
+            let Some(address) = self.parts.bootstrap.get(at % all) else { continue };
             // One that does not answer leaves time for the others.
             let left = deadline.saturating_duration_since(Instant::now());
             let timeout = left / u32::try_from(all - tried).unwrap_or(1);
-            match self.dialer.within(timeout).dial(address).await {
+            match self.parts.dialer.within(timeout).dial(address).await {
                 Ok(stream) => return Ok(stream),
                 Err(e) => reasons.push(sentence(address, &e)),
             }
@@ -262,12 +227,12 @@ impl Pairs {
                 tracing::debug!(%peer, node, ?ended, "connection closed");
             }
             Ended::Stalled => {
-                self.metrics.limit_hit("frame_timeout");
+                self.parts.metrics.limit_hit("frame_timeout");
                 tracing::debug!(%peer, node, "connection closed: a request was begun and not finished");
             }
             Ended::Untaken(bytes) => {
-                self.metrics.limit_hit("unsent_answers");
-                self.noise.warn(|| {
+                self.parts.metrics.limit_hit("unsent_answers");
+                self.parts.noise.warn(|| {
                     tracing::warn!(
                         %peer,
                         node,
@@ -277,11 +242,11 @@ impl Pairs {
                 });
             }
             Ended::Refused(reason) => {
-                self.metrics.limit_hit("refused_frame");
-                self.noise.warn(|| tracing::warn!(%peer, node, reason, "connection closed"));
+                self.parts.metrics.limit_hit("refused_frame");
+                self.parts.noise.warn(|| tracing::warn!(%peer, node, reason, "connection closed"));
             }
             Ended::Garbled(reason) => {
-                self.noise.warn(|| tracing::error!(%peer, node, reason, "connection closed"));
+                self.parts.noise.warn(|| tracing::error!(%peer, node, reason, "connection closed"));
             }
         }
     }

@@ -12,13 +12,13 @@ use streamside_coordinator::batch;
 use streamside_coordinator::decision::Read;
 use streamside_coordinator::description::{PreparedPush, describe};
 use streamside_coordinator::group::GroupSettings;
+use streamside_coordinator::watched::beat::Beat;
 use streamside_coordinator::{Compat, Effect, Input, LogLine, Millis, OpId, PluginFailure, Reply, Sensor, Standing};
 use streamside_plugin::{Failure, Late, Operation, Runner, Stamp};
 use streamside_wire::error_code::ErrorCode;
 use streamside_wire::messages::delete_groups::DeletableGroupResult;
 use streamside_wire::messages::incremental_alter_configs::AlterableConfig;
 use streamside_wire::messages::streams_group_describe::DescribedGroup;
-use streamside_wire::messages::streams_group_heartbeat::{StreamsGroupHeartbeatRequest, StreamsGroupHeartbeatResponse};
 use tokio::sync::{Semaphore, SemaphorePermit};
 
 use super::journal::{JournalError, Point};
@@ -46,16 +46,6 @@ pub struct Push {
     pub topology_epoch: i32,
     /// Converted, encoded, hashed.
     pub payload: PreparedPush,
-}
-
-/// A heartbeat that a broker answered.
-#[derive(Clone, Copy, Debug)]
-#[allow(missing_docs)]
-pub struct BeatInput<'a> {
-    pub request: &'a StreamsGroupHeartbeatRequest<'a>,
-    pub version: i16,
-    pub answer: &'a StreamsGroupHeartbeatResponse<'a>,
-    pub connection: u64,
 }
 
 /// What one decision means for a step: it is answered, or the plugin is to be called.
@@ -405,8 +395,8 @@ impl Operations {
 
     /// Beside a broker: a heartbeat that it answered. Whether the member is to be asked for its description, and whether
     /// the group is to be described behind the heartbeat. Never waits.
-    pub fn beat(&self, beat: BeatInput<'_>) -> (bool, bool) {
-        let BeatInput { request, version, answer, connection } = beat;
+    pub fn beat(&self, beat: Beat<'_>) -> (bool, bool) {
+        let Beat { request, version, answer, connection } = beat;
         let input = Input::Beat { request, version, answer, connection };
         let Ok(outcome) = self.shards.decide(&request.group_id, input) else { return (false, false) };
         self.carry_out(outcome.now);
