@@ -4,7 +4,7 @@ use std::task::{Context, Poll};
 
 use bytes::{BufMut, BytesMut};
 
-use super::buffers::{self, Run};
+use super::buffers::{self, Run, Start};
 use super::slots::{Owed, Place, Waiter};
 use super::{Ended, Pair, sentences};
 use crate::handler::{Answer, Filter, Handler, Mapped};
@@ -18,8 +18,7 @@ const HEAD_BYTES: usize = 8;
 pub(super) struct Answers {
     state: State,
     /// Bytes of a head that is not all there.
-    stored: [u8; HEAD_BYTES],
-    have: usize,
+    start: Start<HEAD_BYTES>,
     /// A first frame was seen.
     known: bool,
 }
@@ -158,14 +157,9 @@ impl<H: Handler> Pair<H> {
 
     /// Looks at the head of a frame whose next bytes are at `at`. Returns where framing goes on.
     fn begin_answer(&mut self, chunk: &mut [u8], at: usize, to: usize, run: &mut Run) -> Result<usize, Ended> {
-        let have = self.answers.have;
+        let have = self.answers.start.have;
         let fresh = chunk.get(at..to).unwrap_or_default();
-        let mut start = self.answers.stored;
-        let mut seen = have;
-        for (place, byte) in start.iter_mut().skip(have).zip(fresh) {
-            *place = *byte;
-            seen += 1;
-        }
+        let (start, seen) = self.answers.start.with(fresh);
         if !self.answers.known
             && let Some(line) = start.get(..seen).and_then(sentences::upstream_speaks)
         {
@@ -173,8 +167,7 @@ impl<H: Handler> Pair<H> {
         }
         let token = self.slots.next_is_token();
         if seen < if token { 4 } else { HEAD_BYTES } {
-            self.answers.stored = start;
-            self.answers.have = seen;
+            self.answers.start = Start { stored: start, have: seen };
             return Ok(to);
         }
         let [l1, l2, l3, l4, c1, c2, c3, c4] = start;
@@ -208,7 +201,7 @@ impl<H: Handler> Pair<H> {
         if length > max {
             return Err(Ended::Garbled(format!("an answer of {length} bytes is over the limit of {max}")));
         }
-        self.answers.have = 0;
+        self.answers.start.have = 0;
         let end = at.saturating_add(4 + length);
         if have == 0 && end <= to {
             let body = BytesMut::from(chunk.get(at + 4..end).unwrap_or_default());
@@ -233,12 +226,12 @@ impl<H: Handler> Pair<H> {
         at: usize,
         run: &mut Run,
     ) -> Result<usize, Ended> {
-        let have = std::mem::take(&mut self.answers.have);
+        let have = std::mem::take(&mut self.answers.start.have);
         if let Some(filter) = &mut filter {
             filter.begin(length);
         }
         self.slots.arriving(place);
-        if let Some(stored) = self.answers.stored.get_mut(..have)
+        if let Some(stored) = self.answers.start.stored.get_mut(..have)
             && have > 0
         {
             if let (Some(filter), Some(body)) = (&mut filter, stored.get_mut(4..)) {

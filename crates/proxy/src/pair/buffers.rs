@@ -10,6 +10,32 @@ use bytes::{Buf, BytesMut};
 use super::stream::Stream;
 use crate::limits::{CHUNK_BYTES, COPY_BYTES, POOLED_CHUNKS, REST_BYTES, SEGMENTS_AT_ONCE};
 
+/// The first `N` bytes of a frame, of which some may have come before.
+pub(super) struct Start<const N: usize> {
+    pub stored: [u8; N],
+    /// How many of them came before.
+    pub have: usize,
+}
+
+impl<const N: usize> Default for Start<N> {
+    fn default() -> Self {
+        Start { stored: [0; N], have: 0 }
+    }
+}
+
+impl<const N: usize> Start<N> {
+    /// What came before and what `fresh` adds to it, and how many bytes that are.
+    pub(super) fn with(&self, fresh: &[u8]) -> ([u8; N], usize) {
+        let mut start = self.stored;
+        let mut seen = self.have;
+        for (place, byte) in start.iter_mut().skip(self.have).zip(fresh) {
+            *place = *byte;
+            seen += 1;
+        }
+        (start, seen)
+    }
+}
+
 /// A buffer to read into, always of [`CHUNK_BYTES`].
 pub(super) type Chunk = Box<[u8]>;
 

@@ -7,7 +7,7 @@ use streamside_wire::frame;
 
 use super::acks::{Acks, AcksScan};
 use super::budget::Share;
-use super::buffers::{self, Held, Run};
+use super::buffers::{self, Held, Run, Start};
 use super::exchange::correlation_id;
 use super::sasl::{self, Frame, Login, Mechanism};
 use super::slots::{Owed, Place, Slot, Waiter};
@@ -23,8 +23,7 @@ const HEAD_BYTES: usize = 12;
 pub(super) struct Requests {
     state: State,
     /// Bytes of a head that is not all there.
-    stored: [u8; HEAD_BYTES],
-    have: usize,
+    start: Start<HEAD_BYTES>,
     /// A first frame was seen.
     known: bool,
 }
@@ -65,7 +64,7 @@ impl Requests {
 
     /// No request is half received.
     pub(super) fn between(&self) -> bool {
-        matches!(self.state, State::Head) && self.have == 0
+        matches!(self.state, State::Head) && self.start.have == 0
     }
 }
 
@@ -196,7 +195,7 @@ impl<H: Handler> Pair<H> {
 
     /// The request that was arriving never will be whole.
     pub(super) fn cut_request(&mut self) {
-        self.requests.have = 0;
+        self.requests.start.have = 0;
         if let State::Streaming { place: Some(place), .. } = std::mem::take(&mut self.requests.state) {
             self.slots.forget_last(place);
         }
@@ -254,14 +253,8 @@ impl<H: Handler> Pair<H> {
 
     /// Looks at the head of a frame whose next bytes are at `at`. Returns where framing goes on.
     fn begin_request(&mut self, chunk: &[u8], at: usize, to: usize, run: &mut Run) -> Result<usize, Ended> {
-        let have = self.requests.have;
         let fresh = chunk.get(at..to).unwrap_or_default();
-        let mut start = self.requests.stored;
-        let mut seen = have;
-        for (place, byte) in start.iter_mut().skip(have).zip(fresh) {
-            *place = *byte;
-            seen += 1;
-        }
+        let (start, seen) = self.requests.start.with(fresh);
         if !self.requests.known
             && let Some(intruder) = start.get(..seen).and_then(frame::diagnose)
         {
@@ -283,8 +276,7 @@ impl<H: Handler> Pair<H> {
             frame::check_length(length, self.options.max_request_bytes).map_err(|e| Ended::Refused(e.to_string()))?;
         }
         if seen < HEAD_BYTES {
-            self.requests.stored = start;
-            self.requests.have = seen;
+            self.requests.start = Start { stored: start, have: seen };
             return Ok(to);
         }
         self.requests.known = true;
@@ -327,10 +319,10 @@ impl<H: Handler> Pair<H> {
 
     /// The rest of the frame in hand goes on as it comes.
     fn stream(&mut self, length: usize, place: Option<Place>, chunk: &[u8], run: &mut Run) {
-        let have = std::mem::take(&mut self.requests.have);
+        let have = std::mem::take(&mut self.requests.start.have);
         if have > 0 {
             self.to_upstream.settle(chunk, run);
-            self.to_upstream.copy(self.requests.stored.get(..have).unwrap_or_default());
+            self.to_upstream.copy(self.requests.start.stored.get(..have).unwrap_or_default());
         }
         self.requests.state = State::Streaming { left: (4 + length).saturating_sub(have), place };
     }
@@ -357,7 +349,7 @@ impl<H: Handler> Pair<H> {
         run: &mut Run,
     ) -> usize {
         let mut scan = AcksScan::new(head.api_version);
-        if self.requests.have == 0 {
+        if self.requests.start.have == 0 {
             let end = to.min(at.saturating_add(4 + head.length));
             let body = chunk.get(at + 4..end).unwrap_or_default();
             let acks = scan.look(body);
@@ -367,8 +359,8 @@ impl<H: Handler> Pair<H> {
                 return at;
             }
         }
-        let have = std::mem::take(&mut self.requests.have);
-        let held = self.requests.stored.get(..have).unwrap_or_default().to_vec();
+        let have = std::mem::take(&mut self.requests.start.have);
+        let held = self.requests.start.stored.get(..have).unwrap_or_default().to_vec();
         self.requests.state = State::Produce(Box::new(Produce { head, held, scan, answer }));
         at
     }
@@ -410,7 +402,7 @@ impl<H: Handler> Pair<H> {
         run: &mut Run,
     ) -> Result<usize, Ended> {
         let end = at.saturating_add(4 + head.length);
-        if self.requests.have == 0 && end <= to && !handshake {
+        if self.requests.start.have == 0 && end <= to && !handshake {
             let body = chunk.get(at + 4..end).unwrap_or_default();
             let plan = buffers::with_body(body, |body| self.handler.request(head, body));
             if let Plan::Forward(None, answer) = plan {
@@ -424,7 +416,7 @@ impl<H: Handler> Pair<H> {
             }
             return Ok(end);
         }
-        let missing = HEAD_BYTES - std::mem::take(&mut self.requests.have);
+        let missing = HEAD_BYTES - std::mem::take(&mut self.requests.start.have);
         let body = BytesMut::from(start.get(4..).unwrap_or_default());
         self.requests.state =
             State::Collecting(Box::new(Collecting { head, body, handshake, share: self.options.collected.share() }));
