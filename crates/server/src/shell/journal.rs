@@ -305,6 +305,8 @@ impl Journal {
     /// again once `restore` has replaced the shards. Tries until the file can be read. A file that is gone is not made
     /// anew: that would forget everything. `restore` is told the generation that its memory belongs to.
     pub fn reload(&self, mut restore: impl FnMut(Vec<Durable>, u64)) {
+        // Tried often, told when something is new.
+        let mut told = None;
         loop {
             let generation = {
                 let queue = lock(&self.inner.queue);
@@ -324,7 +326,13 @@ impl Journal {
                         return;
                     }
                 }
-                Err(e) => tracing::error!(error = %e, "the journal is still unusable; requests get retriable errors"),
+                Err(e) => {
+                    let reason = e.to_string();
+                    if told.as_ref() != Some(&reason) {
+                        tracing::error!(error = %reason, "the journal is still unusable; requests get retriable errors");
+                        told = Some(reason);
+                    }
+                }
             }
             if lock(&self.inner.queue).closed {
                 return;
