@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use bytes::BytesMut;
 use streamside_proxy::handler::{Answer, Handler, Head, Plan, Treat};
-use streamside_proxy::limits::{CHUNK_BYTES, SLOTS, UNSENT_ALWAYS_BYTES, WAITING_ANSWERS_BYTES};
+use streamside_proxy::limits::{CHUNK_BYTES, PRODUCE_HEADER_BYTES, SLOTS, UNSENT_ALWAYS_BYTES, WAITING_ANSWERS_BYTES};
 use streamside_proxy::pair::{Budget, Ended, Options};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
@@ -208,4 +208,32 @@ async fn answers_that_nobody_takes_have_a_bound_over_all_pairs() {
 
     assert_eq!(soon(read_frame(&mut first.client)).await.unwrap(), ask.expected().unwrap()[4..]);
     until(|| unsent.used() == 0).await;
+}
+
+/// A produce request whose header goes on for ever is not held for ever; one with the longest names that Kafka reads is.
+#[tokio::test]
+async fn a_header_of_a_produce_request_is_held_up_to_a_bound() {
+    let mut header = vec![0, 0, 0, 9, 0, 0, 0, 7];
+    header.extend_from_slice(&i16::MAX.to_be_bytes());
+    header.extend(std::iter::repeat_n(b'c', i16::MAX as usize));
+    // No tags; a transactional id of as many bytes; acks of 0.
+    let mut longest = header.clone();
+    longest.extend_from_slice(&[0, 0x80, 0x80, 2]);
+    longest.extend(std::iter::repeat_n(b't', i16::MAX as usize));
+    longest.extend_from_slice(&[0, 0, 1, 2, 3]);
+    assert!(longest.len() <= PRODUCE_HEADER_BYTES);
+    let mut pair = piped(Decider::default(), options(), 1 << 20, 1 << 20);
+    for piece in frame(&longest).chunks(1000) {
+        pair.client.write_all(piece).await.unwrap();
+        tokio::task::yield_now().await;
+    }
+    assert!(soon(read_frame(&mut pair.broker)).await.unwrap() == longest);
+
+    // One tag of a megabyte.
+    header.extend_from_slice(&[1, 1, 0x80, 0x80, 0x40]);
+    header.resize(header.len() + (1 << 20), 0);
+    let mut pair = piped(Decider::default(), options(), 1 << 20, 1 << 20);
+    let _ = fill(&mut pair.client, &frame(&header)).await;
+    let (ended, _) = soon(pair.ended).await.unwrap();
+    assert!(matches!(&ended, Ended::Refused(line) if line.contains("header of a produce request")), "{ended:?}");
 }

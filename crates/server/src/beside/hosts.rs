@@ -187,4 +187,13 @@ mod tests {
         hosts.heard(&connection(1, "192.0.2.1"), "g", "m");
         assert_eq!(hosts.host("g", "m").as_deref(), Some("/192.0.2.1"));
     }
+
+    #[test]
+    fn ids_longer_than_the_bound_keep_the_brokers_view() {
+        let hosts = Hosts::new();
+        let longest = "m".repeat(HOSTS_ID_BYTES - 1);
+        hosts.heard(&connection(1, "192.0.2.1"), "g", &longest);
+        hosts.heard(&connection(1, "192.0.2.1"), "gg", &longest);
+        assert_eq!((hosts.len(), hosts.host("g", &longest).is_some()), (1, true));
+    }
 }

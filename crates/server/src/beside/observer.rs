@@ -174,4 +174,19 @@ mod tests {
         metrics.upstream_up(true);
         assert!(metrics.text().contains("streamside_bypassed_connections_total 2\n"));
     }
+
+    #[test]
+    fn beyond_the_bound_nothing_is_learnt_of_new_clients() {
+        let bypass = Bypass::new(Arc::new(Metrics::new("beside", None, "c")));
+        let client = |n: usize| IpAddr::from(u32::try_from(n).unwrap().to_be_bytes());
+        (0..=MAX_CLIENTS).for_each(|n| bypass.opened(client(n)));
+        assert_eq!(bypass.clients().len(), MAX_CLIENTS);
+        let began = Instant::now();
+        let after = began + LIVED;
+        assert!(!bypass.closed(client(MAX_CLIENTS), true, began, after), "nobody is accused whom we do not know");
+        assert!(bypass.closed(client(0), true, began, after));
+        // Who has gone makes room.
+        bypass.opened(client(MAX_CLIENTS));
+        assert!(bypass.closed(client(MAX_CLIENTS), true, began, after));
+    }
 }

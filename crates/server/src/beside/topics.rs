@@ -233,4 +233,21 @@ mod tests {
         let entries = [DescribedGroup { topology_description: None, ..entry() }];
         assert_eq!(Named::of(&entries).questions(), []);
     }
+
+    #[test]
+    fn h9_more_topics_than_a_question_holds_are_asked_in_turns() {
+        for (topics, questions) in [(TOPICS_PER_QUESTION, 1), (TOPICS_PER_QUESTION + 1, 2)] {
+            let description = TopologyDescription {
+                subtopologies: vec![DescribedSubtopology {
+                    nodes: (0..topics).map(|n| sink(Some(&format!("out-{n}")))).collect(),
+                    ..DescribedSubtopology::default()
+                }],
+                ..TopologyDescription::default()
+            };
+            let described = Some(DescriptionField::Decoded(description));
+            let asked = Named::of(&[DescribedGroup { topology_description: described, ..entry() }]).questions();
+            assert_eq!(asked.len(), questions);
+            assert_eq!(asked.iter().map(|q| q.topics.as_ref().unwrap().len()).sum::<usize>(), topics);
+        }
+    }
 }
