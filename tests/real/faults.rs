@@ -194,6 +194,12 @@ fn coordinators_move_in_a_cluster_of_4_4() {
 
 #[test]
 #[ignore = "needs Java 17 and Maven"]
+fn coordinators_move_in_a_cluster_of_4_2() {
+    cluster("4.2.0");
+}
+
+#[test]
+#[ignore = "needs Java 17 and Maven"]
 fn coordinators_move_in_a_cluster_of_4_1() {
     cluster("4.1.1");
 }

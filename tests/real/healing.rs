@@ -257,6 +257,17 @@ fn a_classic_group_takes_over(scene: &Scene, driver: &mut Driver) {
     member.heals(scene, "words");
 }
 
+/// K33: a simple consumer committed offsets under the name before; they stay.
+fn offsets_of_a_simple_consumer_come_first(scene: &Scene, driver: &mut Driver) {
+    let group = "offsets-first";
+    driver.ask(json!({"do": "commit", "group": group, "topic": "words", "offset": 7}));
+    scene.gone(group);
+    let member = scene.described(group, "words");
+    let committed = driver.ask(json!({"do": "committed", "group": group}));
+    assert_eq!(committed, json!(["words-0@7"]));
+    member.leave();
+}
+
 /// Refused by the broker: what we hold stays, and so does the group.
 fn a_refused_delete_leaves_the_description(scene: &Scene, driver: &mut Driver) {
     let group = "guarded";
@@ -305,6 +316,7 @@ fn heal(setup: Setup, version: &str) {
     made_again_with_another_topology(&mut scene);
     made_again_behind_our_back(&mut scene);
     a_classic_group_takes_over(&scene, &mut driver);
+    offsets_of_a_simple_consumer_come_first(&scene, &mut driver);
     a_refused_delete_leaves_the_description(&scene, &mut driver);
     restarted_with_its_folder(&mut scene);
     restarted_without_its_folder(&mut scene);

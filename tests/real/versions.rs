@@ -19,6 +19,7 @@ fn play(setup: Setup, version: &str) {
     }
     zoo::play(&mut driver, &zoo::TOGETHER, old);
     zoo::play(&mut driver, &zoo::FURTHER, old);
+    zoo::play(&mut driver, &zoo::LAST, old);
     let log = sidecar.log();
     assert!(!log.contains("ERROR"), "{log}");
 }

@@ -30,6 +30,9 @@ pub const TOGETHER: [&str; 12] = [
 /// More that run together.
 pub const FURTHER: [&str; 4] = ["papi-stores", "stream-table-join", "dynamic-sink", "suppress-final"];
 
+/// Those that share topics with them.
+pub const LAST: [&str; 2] = ["papi-diamond", "repartition-explicit"];
+
 /// Columns that differ: epochs count what else went on while applications started together, on Kafka too.
 const EPOCHS: [&str; 3] = ["GROUP-EPOCH", "TARGET-ASSIGNMENT-EPOCH", "MEMBER-EPOCH"];
 

@@ -146,6 +146,15 @@ public final class Driver {
                 admin.incrementalAlterConfigs(Map.of(resource, List.of(set))).all().get();
                 return true;
             }
+            case "commit":
+                admin.alterConsumerGroupOffsets(text(c, "group"), Map.of(
+                    new org.apache.kafka.common.TopicPartition(text(c, "topic"), 0),
+                    new org.apache.kafka.clients.consumer.OffsetAndMetadata(c.path("offset").asLong()))).all().get();
+                return true;
+            case "committed": {
+                var offsets = admin.listConsumerGroupOffsets(text(c, "group")).partitionsToOffsetAndMetadata().get();
+                return offsets.entrySet().stream().map(e -> e.getKey() + "@" + e.getValue().offset()).sorted().toList();
+            }
             case "nodes":
                 return admin.describeCluster().nodes().get().stream().map(n -> n.id() + " " + n.host() + ":" + n.port()).sorted().toList();
             case "deny":
