@@ -5,6 +5,7 @@
 //! | [`options`] | how to connect, read from the file that the stock tools take as `--command-config` |
 //! | `properties` | that file's syntax, and the login line in it |
 //! | [`address`] | `host:port` lists |
+//! | `secret` | text that no log shows |
 //! | [`connection`] | one connection: frames, order, limits, one fate for all who wait on it |
 //! | `versions` | which requests a server takes, in which versions |
 //! | [`pem`] | certificates and keys |

@@ -11,6 +11,7 @@
 //! | [`runner`] | lanes, deadlines, limits, caught panics, late results (H3) |
 //! | [`check`] | the rules that any plugin can be put through |
 //! | [`limits`] | bounds, each with its reason |
+//! | `fence`, `panic_text` | calls that come too late are kept out; what a panic said |
 //!
 //! ```
 //! use bytes::Bytes;

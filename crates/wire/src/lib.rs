@@ -9,6 +9,7 @@
 //! | [`reader`], [`writer`], [`value`], [`tags`] | primitives, and how each type of field stands on the wire |
 //! | [`error`] | what can be wrong, each with a kind and the field |
 //! | [`tree`] | any message as named values |
+//! | `schema`, `utf8` | the tables that messages are written as; text as Java reads it |
 //!
 //! Reading is safe with any bytes: nothing panics, and nothing is reserved on the strength of a promised length.
 //!
